@@ -1,0 +1,50 @@
+//! `fis run`.
+
+use std::process::ExitCode;
+
+use tokio::signal::unix::{SignalKind, signal};
+use tokio_util::sync::CancellationToken;
+
+use crate::platform::config::Config;
+use crate::service;
+
+#[derive(clap::Args)]
+pub struct Run {
+    /// Drain what is there, relay it, stop
+    #[arg(long)]
+    once: bool,
+}
+
+impl Run {
+    pub async fn run(self, config: Config) -> anyhow::Result<ExitCode> {
+        let stop = CancellationToken::new();
+        let mut terminate = signal(SignalKind::terminate())?;
+        let mut interrupt = signal(SignalKind::interrupt())?;
+        let told = stop.clone();
+        tokio::spawn(async move {
+            for told_before in [false, true] {
+                tokio::select! {
+                    _ = terminate.recv() => {}
+                    _ = interrupt.recv() => {}
+                }
+                if told_before {
+                    // Nothing is lost by it: what is unsettled comes again.
+                    tracing::warn!("told twice to stop, leaving at once");
+                    std::process::exit(1);
+                }
+                tracing::info!("told to stop; once more to leave at once");
+                told.cancel();
+            }
+        });
+        match service::run(config, self.once, stop).await {
+            Ok(()) => {
+                tracing::info!("stopped");
+                Ok(ExitCode::SUCCESS)
+            }
+            Err(error) => {
+                tracing::error!(error = %error, "cannot go on");
+                Err(error.into())
+            }
+        }
+    }
+}

@@ -1,0 +1,138 @@
+//! A tenant's books: chart of accounts, periods, rates and rules. A TOML text enters, compiled books leave, or every
+//! mistake at once. Books that would let an event be booked in two ways, or to an account that does not exist,
+//! are never made.
+
+mod rule;
+mod source;
+
+use std::collections::HashMap;
+
+use chrono::{DateTime, Utc};
+
+use super::disposition::{Failure, Reason};
+use super::event::InboundEvent;
+use super::fx::Rates;
+use super::ids::{AccountCode, TenantId};
+use super::money::Currency;
+use super::period::Calendar;
+use super::retry::RetryPolicy;
+pub use rule::{Mapped, ReversalRequest, Rule};
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq, serde::Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum AccountType {
+    Asset,
+    Liability,
+    Equity,
+    Income,
+    Expense,
+}
+
+#[derive(Debug, Clone)]
+pub struct Account {
+    pub code: AccountCode,
+    pub name: String,
+    pub kind: AccountType,
+    /// Only this currency, where set.
+    pub currency: Option<Currency>,
+    pub closed: bool,
+}
+
+/// What becomes of an event that no rule matches.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, serde::Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Unmatched {
+    Reject,
+    Ignore,
+}
+
+/// One version of a tenant's books, ready to map events.
+#[derive(Debug)]
+pub struct Books {
+    pub tenant_id: TenantId,
+    pub version: i32,
+    pub name: String,
+    pub base_currency: Currency,
+    pub calendar: Calendar,
+    pub rates: Rates,
+    pub rounding_account: Option<AccountCode>,
+    unmatched: Unmatched,
+    accounts: HashMap<String, Account>,
+    rules: Vec<Rule>,
+}
+
+/// A mistake in a books file: where, and what.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Mistake {
+    pub place: String,
+    pub message: String,
+}
+
+impl std::fmt::Display for Mistake {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        if self.place.is_empty() { f.write_str(&self.message) } else { write!(f, "{}: {}", self.place, self.message) }
+    }
+}
+
+impl Books {
+    /// Compiles a books file as the given version.
+    ///
+    /// # Errors
+    /// Every mistake in it.
+    pub fn parse(text: &str, version: i32) -> Result<Self, Vec<Mistake>> {
+        source::parse(text, version)
+    }
+
+    #[must_use]
+    pub fn account(&self, code: &str) -> Option<&Account> {
+        self.accounts.get(code)
+    }
+
+    pub fn accounts(&self) -> impl Iterator<Item = &Account> {
+        self.accounts.values()
+    }
+
+    #[must_use]
+    pub fn rules(&self) -> &[Rule] {
+        &self.rules
+    }
+
+    /// An account that takes new lines.
+    ///
+    /// # Errors
+    /// It does not exist, or it is closed.
+    pub fn open_account(&self, code: &str) -> Result<&Account, Failure> {
+        let account = self.accounts.get(code).ok_or_else(|| {
+            Failure::new(Reason::UnknownAccount, format!("account `{code}` is not in the books of {}", self.tenant_id))
+        })?;
+        if account.closed {
+            return Err(Failure::new(Reason::AccountClosed, format!("account `{code}` ({}) is closed", account.name)));
+        }
+        Ok(account)
+    }
+
+    /// What the books make of an event. The first rule that matches wins, in file order.
+    ///
+    /// # Errors
+    /// The event cannot be booked, or not yet; the reason says which.
+    pub fn map(&self, event: &InboundEvent<'_>, received_at: DateTime<Utc>) -> Result<Mapped, Failure> {
+        for rule in &self.rules {
+            if rule.matches(event)? {
+                return rule.map(event, self, received_at);
+            }
+        }
+        match self.unmatched {
+            Unmatched::Ignore => Ok(Mapped::Ignored),
+            Unmatched::Reject => {
+                let detail = format!("no rule of {} matches event type `{}`", self.tenant_id, event.event_type);
+                Err(Failure::new(Reason::RuleNotFound, detail))
+            }
+        }
+    }
+
+    /// The retry policy of the rule that matches, where it has its own.
+    #[must_use]
+    pub fn retry_policy(&self, event: &InboundEvent<'_>) -> Option<&RetryPolicy> {
+        self.rules.iter().find(|rule| rule.matches(event).unwrap_or(false))?.retry.as_ref()
+    }
+}

@@ -1,0 +1,290 @@
+//! One rule: an event that it matches enters, a balanced entry, a request to reverse or `Ignored` leaves. Expressions are
+//! compiled once per version and total: an event can make them fail, never run away.
+
+use std::borrow::Cow;
+
+use chrono::{DateTime, NaiveDate, Utc};
+
+use super::Books;
+use crate::domain::disposition::{Failure, Reason};
+use crate::domain::entry::{BalancedEntry, DraftEntry, DraftLine, LINES_MAX, Side};
+use crate::domain::event::InboundEvent;
+use crate::domain::expr::{EvalError, Expr, Scope, Template};
+use crate::domain::ids::EventId;
+use crate::domain::json::Json;
+use crate::domain::retry::RetryPolicy;
+
+/// The names a rule's expressions may start from; `item` only where the rule says `each`.
+pub const ROOTS: [&str; 7] = ["payload", "item", "eventType", "eventId", "tenantId", "occurredAt", "correlationId"];
+
+#[derive(Debug)]
+pub struct Rule {
+    pub name: String,
+    pub on: TopicPattern,
+    pub when: Option<Expr>,
+    pub action: Action,
+    pub retry: Option<RetryPolicy>,
+}
+
+#[derive(Debug)]
+pub enum Action {
+    Ignore,
+    Reverse(Box<ReverseAction>),
+    Post(Box<PostAction>),
+}
+
+#[derive(Debug)]
+pub struct ReverseAction {
+    pub original: Expr,
+    pub date: Option<Expr>,
+    pub description: Option<Template>,
+}
+
+#[derive(Debug)]
+pub struct PostAction {
+    pub each: Option<Expr>,
+    pub date: Option<Expr>,
+    pub currency: Expr,
+    pub description: Template,
+    pub lines: Vec<LineRule>,
+}
+
+#[derive(Debug)]
+pub struct LineRule {
+    pub side: Side,
+    pub account: Template,
+    pub amount: Expr,
+    pub currency: Option<Expr>,
+    pub when: Option<Expr>,
+}
+
+/// What the books make of an event.
+#[derive(Debug)]
+pub enum Mapped {
+    Ignored,
+    Entry { entry: BalancedEntry, rule: String },
+    Reversal(ReversalRequest),
+}
+
+/// The event asks to reverse another one's entry; only the ledger knows whether that entry exists.
+#[derive(Debug)]
+pub struct ReversalRequest {
+    pub original: EventId,
+    /// The reversal's own date, used where the original's period is closed.
+    pub own_date: NaiveDate,
+    pub description: Option<String>,
+    pub rule: String,
+}
+
+impl Rule {
+    /// # Errors
+    /// The condition cannot be evaluated for this event.
+    pub fn matches(&self, event: &InboundEvent<'_>) -> Result<bool, Failure> {
+        if !self.on.matches(event.event_type.as_str()) {
+            return Ok(false);
+        }
+        match &self.when {
+            None => Ok(true),
+            Some(when) => {
+                let instant = occurred_text(event);
+                when.eval_bool(&scope(event, instant.as_deref())).map_err(|error| self.failed(&error))
+            }
+        }
+    }
+
+    pub(super) fn map(
+        &self,
+        event: &InboundEvent<'_>,
+        books: &Books,
+        received_at: DateTime<Utc>,
+    ) -> Result<Mapped, Failure> {
+        let instant = occurred_text(event);
+        let mut scope = scope(event, instant.as_deref());
+        match &self.action {
+            Action::Ignore => Ok(Mapped::Ignored),
+            Action::Reverse(reverse) => {
+                let ReverseAction { original, date, description } = reverse.as_ref();
+                let own_date = self.date(date.as_ref(), &scope, event, books, received_at)?;
+                let text = original.eval_text(&scope).map_err(|error| self.failed(&error))?;
+                let original = EventId::parse(&text).map_err(|error| {
+                    Failure::new(Reason::RuleFailed, format!("rule `{}`: the event to reverse {error}", self.name))
+                })?;
+                let description = description.as_ref().map(|template| self.text(template, &scope)).transpose()?;
+                Ok(Mapped::Reversal(ReversalRequest { original, own_date, description, rule: self.name.clone() }))
+            }
+            Action::Post(post) => {
+                let date = self.date(post.date.as_ref(), &scope, event, books, received_at)?;
+                let description = self.text(&post.description, &scope)?;
+                let mut lines = Vec::with_capacity(post.lines.len());
+                match &post.each {
+                    None => self.lines(post, &scope, &mut lines)?,
+                    Some(each) => {
+                        for item in each.eval_list(&scope).map_err(|error| self.failed(&error))? {
+                            scope.bind_json("item", item);
+                            self.lines(post, &scope, &mut lines)?;
+                        }
+                    }
+                }
+                let entry = BalancedEntry::balance(DraftEntry { date, description, lines }, books)?;
+                Ok(Mapped::Entry { entry, rule: self.name.clone() })
+            }
+        }
+    }
+
+    fn lines(&self, post: &PostAction, scope: &Scope<'_>, lines: &mut Vec<DraftLine>) -> Result<(), Failure> {
+        let failed = |error: EvalError| self.failed(&error);
+        for line in &post.lines {
+            if let Some(when) = &line.when
+                && !when.eval_bool(scope).map_err(failed)?
+            {
+                continue;
+            }
+            if lines.len() >= LINES_MAX {
+                let detail = format!("rule `{}` makes more than {LINES_MAX} lines", self.name);
+                return Err(Failure::new(Reason::RuleFailed, detail));
+            }
+            let currency = line.currency.as_ref().unwrap_or(&post.currency);
+            lines.push(DraftLine {
+                account: self.text(&line.account, scope)?,
+                side: line.side,
+                amount: line.amount.eval_decimal(scope).map_err(failed)?,
+                currency: currency.eval_text(scope).map_err(failed)?.into_owned(),
+            });
+        }
+        Ok(())
+    }
+
+    /// The accounting date: the rule's, else the event's, else the day of receipt, always in the tenant's zone.
+    fn date(
+        &self,
+        date: Option<&Expr>,
+        scope: &Scope<'_>,
+        event: &InboundEvent<'_>,
+        books: &Books,
+        received_at: DateTime<Utc>,
+    ) -> Result<NaiveDate, Failure> {
+        let Some(date) = date else {
+            return Ok(books.calendar.local_date(event.occurred_at.unwrap_or(received_at)));
+        };
+        let text = date.eval_text(scope).map_err(|error| self.failed(&error))?;
+        if let Ok(day) = text.parse::<NaiveDate>() {
+            return Ok(day);
+        }
+        let instant = DateTime::parse_from_rfc3339(&text).map_err(|_| {
+            let detail = format!("rule `{}`: `{}` is neither a date nor an RFC 3339 time", self.name, date.source());
+            Failure::new(Reason::RuleFailed, detail)
+        })?;
+        Ok(books.calendar.local_date(instant.to_utc()))
+    }
+
+    fn text(&self, template: &Template, scope: &Scope<'_>) -> Result<String, Failure> {
+        template.eval(scope).map(Cow::into_owned).map_err(|error| self.failed(&error))
+    }
+
+    fn failed(&self, error: &EvalError) -> Failure {
+        Failure::new(Reason::RuleFailed, format!("rule `{}`: {error}", self.name))
+    }
+}
+
+fn occurred_text(event: &InboundEvent<'_>) -> Option<String> {
+    event.occurred_at.map(crate::domain::chain::instant_text)
+}
+
+static MISSING: Json<'static> = Json::Null;
+
+/// Bound in the order of `ROOTS`, which makes look-ups cheapest. What the event lacks is null.
+fn scope<'a>(event: &'a InboundEvent<'a>, occurred_at: Option<&'a str>) -> Scope<'a> {
+    let mut scope = Scope::new();
+    scope.bind_json("payload", &event.payload);
+    scope.bind_json("item", &MISSING);
+    scope.bind_text("eventType", event.event_type.as_str());
+    scope.bind_text("eventId", event.event_id.as_str());
+    scope.bind_text("tenantId", event.tenant_id.as_str());
+    match occurred_at {
+        Some(text) => scope.bind_text("occurredAt", text),
+        None => scope.bind_json("occurredAt", &MISSING),
+    }
+    match &event.correlation_id {
+        Some(text) => scope.bind_text("correlationId", text),
+        None => scope.bind_json("correlationId", &MISSING),
+    }
+    scope
+}
+
+/// A topic pattern: words separated by dots, `*` for one word, `#` for any number of them.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct TopicPattern(Vec<Word>);
+
+#[derive(Debug, Clone, PartialEq, Eq)]
+enum Word {
+    Exactly(String),
+    One,
+    Any,
+}
+
+impl TopicPattern {
+    #[must_use]
+    pub fn new(text: &str) -> Self {
+        let word = |word: &str| match word {
+            "*" => Word::One,
+            "#" => Word::Any,
+            other => Word::Exactly(other.to_owned()),
+        };
+        Self(text.split('.').map(word).collect())
+    }
+
+    #[must_use]
+    pub fn matches(&self, key: &str) -> bool {
+        // Two fingers and one place to go back to: linear for one `#`, never exponential for many.
+        let words: Vec<&str> = key.split('.').collect();
+        let (mut p, mut w, mut back) = (0, 0, None);
+        while w < words.len() {
+            match (self.0.get(p), words.get(w)) {
+                (Some(Word::Any), _) => {
+                    back = Some((p, w));
+                    p += 1;
+                    continue;
+                }
+                (Some(Word::One), Some(_)) => {}
+                (Some(Word::Exactly(expected)), Some(word)) if expected == word => {}
+                _ => match back {
+                    Some((any, from)) => {
+                        back = Some((any, from + 1));
+                        (p, w) = (any + 1, from + 1);
+                        continue;
+                    }
+                    None => return false,
+                },
+            }
+            p += 1;
+            w += 1;
+        }
+        self.0.iter().skip(p).all(|word| *word == Word::Any)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_topic_pattern_matches_as_the_broker_would() {
+        for (pattern, key, expected) in [
+            ("a.b.c", "a.b.c", true),
+            ("a.b.c", "a.b", false),
+            ("a.*.c", "a.b.c", true),
+            ("a.*", "a.b.c", false),
+            ("a.#", "a", true),
+            ("a.#", "a.b.c", true),
+            ("#", "anything.at.all", true),
+            ("#.c", "a.b.c", true),
+            ("#.c", "a.b.c.d", false),
+            ("#.b.#", "a.b.c", true),
+            ("#.b.#.c", "b.x.b.y.c", true),
+            ("*.*.*", "a.b", false),
+            ("#.#.#", "a", true),
+        ] {
+            assert_eq!(TopicPattern::new(pattern).matches(key), expected, "{pattern} on {key}");
+        }
+    }
+}

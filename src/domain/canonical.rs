@@ -1,0 +1,238 @@
+//! The canonical form of JSON, and the payload hash over it. A value enters; bytes, or their SHA-256, leave.
+//! What must never happen: two different payloads with one form, or one payload with two.
+//!
+//! The form: members by the code points of their names (which is the order of their UTF-8 bytes), no white space,
+//! strings escaped as in RFC 8785, numbers by exact value: written out where that takes at most
+//! [`PLAIN_CHARS_MAX`] characters (`1.10` is `1.1`, `1e2` is `100`, `-0` is `0`), otherwise as digits without
+//! outer zeros, `e`, exponent (`1e100`). No number passes through a float, which would make amounts equal that are not.
+
+use std::io::Write as _;
+
+use sha2::{Digest as _, Sha256};
+
+use super::json::{Json, Member, Parts, scan::plain_length};
+
+/// Longest number that is written without exponent, sign and point included. It bounds what `1e9999` can
+/// expand to; part of the hash's definition, so it can never change.
+pub const PLAIN_CHARS_MAX: usize = 64;
+/// Room for the form of a usual event (800 bytes) without growing the buffer on the way.
+const FORM_BYTES_USUAL: usize = 1024;
+const HASH_PREFIX: &str = "sha256:";
+const HASH_HEX_CHARS: usize = 64;
+
+/// `sha256:` and the hex SHA-256 of the canonical form of `{eventType, payload, tenantId}`.
+#[must_use]
+pub fn payload_hash(event_type: &str, payload: &Json<'_>, tenant_id: &str) -> String {
+    let mut form = Vec::with_capacity(FORM_BYTES_USUAL);
+    // The three names are in code-point order already.
+    form.extend_from_slice(b"{\"eventType\":");
+    write_string(event_type, &mut form);
+    form.extend_from_slice(b",\"payload\":");
+    write_canonical(payload, &mut form);
+    form.extend_from_slice(b",\"tenantId\":");
+    write_string(tenant_id, &mut form);
+    form.push(b'}');
+    sha256_text(&form)
+}
+
+/// `sha256:` and the hex SHA-256 of bytes; the event id of a body without an envelope is made of it.
+#[must_use]
+pub fn sha256_text(bytes: &[u8]) -> String {
+    let mut text = String::with_capacity(HASH_PREFIX.len() + HASH_HEX_CHARS);
+    text.push_str(HASH_PREFIX);
+    for byte in Sha256::digest(bytes) {
+        for nibble in [byte >> 4, byte & 0x0F] {
+            text.push(char::from_digit(u32::from(nibble), 16).unwrap_or_default());
+        }
+    }
+    text
+}
+
+/// Appends the canonical form of `json`. Recursion is bounded by the reader's depth limit.
+pub fn write_canonical(json: &Json<'_>, out: &mut Vec<u8>) {
+    Writer { out, order: Vec::new() }.value(json);
+}
+
+struct Writer<'j, 'o> {
+    out: &'o mut Vec<u8>,
+    // Sorted members of all open objects, each object's on top of its parent's: one allocation for the whole tree.
+    order: Vec<&'j Member<'j>>,
+}
+
+impl<'j> Writer<'j, '_> {
+    fn value(&mut self, json: &'j Json<'j>) {
+        match json {
+            Json::Null => self.out.extend_from_slice(b"null"),
+            Json::Bool(true) => self.out.extend_from_slice(b"true"),
+            Json::Bool(false) => self.out.extend_from_slice(b"false"),
+            Json::Number(number) => write_number(number.text(), self.out),
+            Json::String(text) => write_string(text, self.out),
+            Json::Array(elements) => self.array(elements),
+            Json::Object(members) => self.object(members),
+        }
+    }
+
+    fn array(&mut self, elements: &'j [Json<'j>]) {
+        self.out.push(b'[');
+        for (index, element) in elements.iter().enumerate() {
+            if index > 0 {
+                self.out.push(b',');
+            }
+            self.value(element);
+        }
+        self.out.push(b']');
+    }
+
+    fn object(&mut self, members: &'j [Member<'j>]) {
+        self.out.push(b'{');
+        if members.is_sorted_by(|(one, _), (other, _)| one <= other) {
+            for (index, member) in members.iter().enumerate() {
+                self.member(index, member);
+            }
+        } else {
+            let base = self.order.len();
+            self.order.extend(members);
+            // `str` compares by bytes, and UTF-8 keeps the order of code points.
+            self.order.get_mut(base..).unwrap_or_default().sort_unstable_by(|one, other| one.0.cmp(&other.0));
+            for index in 0..members.len() {
+                if let Some(&member) = self.order.get(base + index) {
+                    self.member(index, member);
+                }
+            }
+            self.order.truncate(base);
+        }
+        self.out.push(b'}');
+    }
+
+    fn member(&mut self, index: usize, (name, value): &'j Member<'j>) {
+        if index > 0 {
+            self.out.push(b',');
+        }
+        write_string(name, self.out);
+        self.out.push(b':');
+        self.value(value);
+    }
+}
+
+/// A string in quotes, with the escapes of RFC 8785 §3.2.2.2 and no others.
+fn write_string(text: &str, out: &mut Vec<u8>) {
+    out.push(b'"');
+    let mut rest = text.as_bytes();
+    loop {
+        let (plain, careful) = rest.split_at_checked(plain_length(rest)).unwrap_or((rest, &[]));
+        out.extend_from_slice(plain);
+        let Some((&byte, after)) = careful.split_first() else { break };
+        write_escape(byte, out);
+        rest = after;
+    }
+    out.push(b'"');
+}
+
+fn write_escape(byte: u8, out: &mut Vec<u8>) {
+    let short = match byte {
+        b'"' => b'"',
+        b'\\' => b'\\',
+        0x08 => b'b',
+        b'\t' => b't',
+        b'\n' => b'n',
+        0x0C => b'f',
+        b'\r' => b'r',
+        other => {
+            // Writing to a vector cannot fail.
+            let _ = write!(out, "\\u{other:04x}");
+            return;
+        }
+    };
+    out.extend_from_slice(&[b'\\', short]);
+}
+
+/// The one text of a number's exact value.
+fn write_number(text: &str, out: &mut Vec<u8>) {
+    let parts = Parts::split(text);
+    let fraction = trim_zeros_end(parts.fraction);
+    // The usual number needs only its trailing zeros cut; everything else takes the general way.
+    let is_zero = fraction.is_empty() && parts.integer == b"0";
+    if parts.exponent == 0 && !is_zero && text.len() <= PLAIN_CHARS_MAX {
+        write_sign(parts.negative, out);
+        out.extend_from_slice(parts.integer);
+        if !fraction.is_empty() {
+            out.push(b'.');
+            out.extend_from_slice(fraction);
+        }
+        return;
+    }
+    write_unusual_number(parts, out);
+}
+
+/// Value = ±digits × 10^exponent, where digits has no zero at either end.
+fn write_unusual_number(parts: Parts<'_>, out: &mut Vec<u8>) {
+    let written = [parts.integer, parts.fraction].concat();
+    let without_end = trim_zeros_end(&written);
+    let digits = trim_zeros_start(without_end);
+    if digits.is_empty() {
+        out.push(b'0');
+        return;
+    }
+    let exponent = signed(written.len() - without_end.len()) + i64::from(parts.exponent) - signed(parts.fraction.len());
+    write_sign(parts.negative, out);
+    let plain_chars = usize::from(parts.negative) + plain_digits(digits.len(), exponent);
+    if plain_chars <= PLAIN_CHARS_MAX {
+        write_plain(digits, exponent, out);
+    } else {
+        out.extend_from_slice(digits);
+        // Writing to a vector cannot fail.
+        let _ = write!(out, "e{exponent}");
+    }
+}
+
+/// How long digits × 10^exponent is when written out.
+fn plain_digits(digits: usize, exponent: i64) -> usize {
+    let shift = usize::try_from(exponent.unsigned_abs()).unwrap_or(usize::MAX);
+    match exponent {
+        0.. => digits.saturating_add(shift),
+        // The point stands inside the digits, or behind a zero and before zeros and the digits.
+        _ if shift < digits => digits + 1,
+        _ => shift.saturating_add(2),
+    }
+}
+
+fn write_plain(digits: &[u8], exponent: i64, out: &mut Vec<u8>) {
+    let shift = usize::try_from(exponent.unsigned_abs()).unwrap_or(usize::MAX);
+    if exponent >= 0 {
+        out.extend_from_slice(digits);
+        out.extend(std::iter::repeat_n(b'0', shift));
+    } else if let Some((integer, fraction)) =
+        digits.len().checked_sub(shift).filter(|&point| point > 0).and_then(|point| digits.split_at_checked(point))
+    {
+        out.extend_from_slice(integer);
+        out.push(b'.');
+        out.extend_from_slice(fraction);
+    } else {
+        out.extend_from_slice(b"0.");
+        out.extend(std::iter::repeat_n(b'0', shift.saturating_sub(digits.len())));
+        out.extend_from_slice(digits);
+    }
+}
+
+fn write_sign(negative: bool, out: &mut Vec<u8>) {
+    if negative {
+        out.push(b'-');
+    }
+}
+
+fn signed(count: usize) -> i64 {
+    i64::try_from(count).unwrap_or(i64::MAX)
+}
+
+fn trim_zeros_end(digits: &[u8]) -> &[u8] {
+    let end = digits.iter().rposition(|&digit| digit != b'0').map_or(0, |last| last + 1);
+    digits.get(..end).unwrap_or(digits)
+}
+
+fn trim_zeros_start(digits: &[u8]) -> &[u8] {
+    let start = digits.iter().position(|&digit| digit != b'0').unwrap_or(digits.len());
+    digits.get(start..).unwrap_or(digits)
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,62 @@
+//! A message that could not be booked, as it is kept for an admin. Its id is made from its content: the same bad event
+//! sent ten times is one dead letter, and whoever sees the message can compute which one.
+
+use rust_decimal::Decimal;
+use sha2::{Digest, Sha256};
+
+use super::disposition::Failure;
+use super::event::Identity;
+use super::json::Json;
+use super::money::Currency;
+
+#[derive(Debug, Clone)]
+pub struct DeadLetter {
+    pub id: String,
+    pub identity: Identity,
+    pub routing_key: String,
+    pub lane: &'static str,
+    pub failure: Failure,
+    pub money: Option<(Decimal, Currency)>,
+    pub message_id: Option<String>,
+    pub traceparent: Option<String>,
+    pub properties: String,
+    pub body: Vec<u8>,
+}
+
+/// `dl_` and 80 bits of a hash: short enough to type, long enough to be unique among billions.
+#[must_use]
+pub fn dead_letter_id<'a>(
+    routing_key: &str,
+    identifying_headers: impl Iterator<Item = (&'a str, &'a str)>,
+    body: &[u8],
+) -> String {
+    let mut hash = Sha256::new();
+    let mut put = |bytes: &[u8]| {
+        hash.update(u64::try_from(bytes.len()).unwrap_or(u64::MAX).to_be_bytes());
+        hash.update(bytes);
+    };
+    put(routing_key.as_bytes());
+    for (name, value) in identifying_headers {
+        put(name.as_bytes());
+        put(value.as_bytes());
+    }
+    put(body);
+    let digest = hash.finalize();
+    format!("dl_{}", hex::encode(digest.get(..10).unwrap_or(&digest)))
+}
+
+/// What a payload says it is worth, where it says so in the usual words.
+#[must_use]
+pub fn money_of(payload: &Json<'_>) -> Option<(Decimal, Currency)> {
+    let currency = match payload.get("currency")? {
+        Json::String(code) => Currency::parse(code)?,
+        _ => return None,
+    };
+    let amount = ["total", "amount", "gross", "net"].iter().find_map(|name| payload.get(name))?;
+    let amount = match amount {
+        Json::Number(number) => number.to_decimal().ok()?,
+        Json::String(text) => super::json::decimal_from_str(text).ok()?,
+        _ => return None,
+    };
+    Some((amount, currency))
+}

@@ -1,0 +1,128 @@
+//! Every way in which an event can fail to become an entry: its stable code, whether it may succeed later, and what
+//! the operator should do. A new reason does not compile until it has all three.
+
+use std::fmt;
+
+/// What becomes of an event that fails for a reason.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Disposition {
+    /// It may succeed later, without anybody touching the event: stored with a due time and retried.
+    Hold,
+    /// It cannot succeed as it is: rejected to the dead letters.
+    Reject,
+}
+
+macro_rules! reasons {
+    ($($variant:ident $code:literal $disposition:ident $advice:literal;)*) => {
+        /// A stable reason code. The same codes appear in metrics, dead letters, outbound rejections and logs.
+        #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
+        pub enum Reason { $($variant,)* }
+
+        impl Reason {
+            pub const ALL: &'static [Self] = &[$(Self::$variant,)*];
+
+            #[must_use]
+            pub fn code(self) -> &'static str {
+                match self { $(Self::$variant => $code,)* }
+            }
+
+            #[must_use]
+            pub fn disposition(self) -> Disposition {
+                match self { $(Self::$variant => Disposition::$disposition,)* }
+            }
+
+            /// What the operator should do about it.
+            #[must_use]
+            pub fn advice(self) -> &'static str {
+                match self { $(Self::$variant => $advice,)* }
+            }
+        }
+    };
+}
+
+reasons! {
+    MalformedJson "malformed_json" Reject "have the publisher send valid JSON; the offset in the detail points to the fault";
+    NotUtf8 "not_utf8" Reject "have the publisher encode the body as UTF-8";
+    TooLarge "too_large" Reject "have the publisher keep events within 256 KiB, for example by splitting a batch";
+    MissingField "missing_field" Reject "have the publisher add the field named in the detail";
+    BadField "bad_field" Reject "have the publisher correct the field named in the detail";
+    UnknownTenant "unknown_tenant" Reject "apply books for the tenant, then replay; or correct the tenant's name";
+    RuleNotFound "rule_not_found" Reject "add a rule for the event type to the tenant's books, then replay";
+    RuleFailed "rule_failed" Reject "compare the expression in the detail with the event; mend the rule or the event, then replay";
+    Unbalanced "unbalanced" Reject "mend the rule so that debits equal credits for this event, then replay";
+    BadAmount "bad_amount" Reject "an amount is zero, negative, too large or finer than its currency; correct the event or the rule";
+    UnknownAccount "unknown_account" Reject "add the account to the tenant's books, then replay";
+    AccountClosed "account_closed" Reject "reopen the account or change the rule, then replay";
+    BadCurrency "bad_currency" Reject "use an ISO 4217 code that the account accepts";
+    PeriodClosed "period_closed" Reject "open the period or set late_events to next_open, then replay";
+    IdempotencyConflict "idempotency_conflict" Reject "the same event id was posted with other content; have the publisher use a new id";
+    AlreadyReversed "already_reversed" Reject "nothing: the entry is reversed already; discard this one";
+    AttemptsExhausted "attempts_exhausted" Reject "remove the cause named in the detail, then replay";
+    DeliveryLimit "delivery_limit" Reject "the event kept ending the process or its connection; inspect it before replaying it alone";
+    DatabaseRefused "database_refused" Reject "look the SQLSTATE in the detail up; this is a fault in fis or in its schema";
+    FxRateMissing "fx_rate_missing" Hold "add a rate for the currency and date to the tenant's books";
+    OriginalNotPosted "original_not_posted" Hold "wait for the event that this one reverses, or have it sent again";
+    PeriodNotOpen "period_not_open" Hold "add or open the accounting period in the tenant's books";
+}
+
+impl Reason {
+    #[must_use]
+    pub fn from_code(code: &str) -> Option<Self> {
+        Self::ALL.iter().copied().find(|reason| reason.code() == code)
+    }
+}
+
+impl fmt::Display for Reason {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(self.code())
+    }
+}
+
+/// A reason with the facts of one event.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+#[error("{reason}: {detail}")]
+pub struct Failure {
+    pub reason: Reason,
+    pub detail: String,
+}
+
+impl Failure {
+    pub fn new(reason: Reason, detail: impl Into<String>) -> Self {
+        Self { reason, detail: clip(detail.into()) }
+    }
+}
+
+/// A detail quotes the event, and the event may be hostile: bounded, so that a dead letter stays readable.
+const DETAIL_BYTES_MAX: usize = 1000;
+
+fn clip(mut detail: String) -> String {
+    if detail.len() > DETAIL_BYTES_MAX {
+        let mut end = DETAIL_BYTES_MAX;
+        while !detail.is_char_boundary(end) {
+            end -= 1;
+        }
+        detail.truncate(end);
+        detail.push('…');
+    }
+    // PostgreSQL text cannot hold NUL.
+    if detail.contains('\0') { detail.replace('\0', "\u{fffd}") } else { detail }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn every_code_is_unique_and_found_again() {
+        for reason in Reason::ALL {
+            assert_eq!(Reason::from_code(reason.code()), Some(*reason));
+        }
+    }
+
+    #[test]
+    fn a_hostile_detail_is_clipped_on_a_character_and_has_no_nul() {
+        let failure = Failure::new(Reason::BadField, format!("{}\0", "é".repeat(900)));
+        assert!(failure.detail.len() <= DETAIL_BYTES_MAX + '…'.len_utf8());
+        assert_eq!(Failure::new(Reason::BadField, "a\0b").detail, "a\u{fffd}b");
+    }
+}

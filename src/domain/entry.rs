@@ -1,0 +1,208 @@
+//! From draft to balanced: the lines that a rule proposed enter, an entry that double-entry book-keeping accepts leaves.
+//! An entry whose debits and credits differ, in its currency where it has one and in the base currency always, can
+//! not be made.
+
+use chrono::NaiveDate;
+use rust_decimal::Decimal;
+
+use super::books::Books;
+use super::disposition::{Failure, Reason};
+use super::ids::AccountCode;
+use super::money::{Amount, Currency};
+
+/// An event with more lines than this is a file; it is also what a `smallint` line number can hold.
+pub const LINES_MAX: usize = 10_000;
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub enum Side {
+    Debit,
+    Credit,
+}
+
+impl Side {
+    #[must_use]
+    pub fn as_str(self) -> &'static str {
+        match self {
+            Self::Debit => "debit",
+            Self::Credit => "credit",
+        }
+    }
+
+    #[must_use]
+    pub fn parse(text: &str) -> Option<Self> {
+        match text {
+            "debit" => Some(Self::Debit),
+            "credit" => Some(Self::Credit),
+            _ => None,
+        }
+    }
+
+    #[must_use]
+    pub fn opposite(self) -> Self {
+        match self {
+            Self::Debit => Self::Credit,
+            Self::Credit => Self::Debit,
+        }
+    }
+}
+
+/// A line as a rule proposes it: nothing is proven.
+#[derive(Debug, Clone)]
+pub struct DraftLine {
+    pub account: String,
+    pub side: Side,
+    pub amount: Decimal,
+    pub currency: String,
+}
+
+#[derive(Debug, Clone)]
+pub struct DraftEntry {
+    pub date: NaiveDate,
+    pub description: String,
+    pub lines: Vec<DraftLine>,
+}
+
+/// A line of a balanced entry.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Line {
+    pub account: AccountCode,
+    pub side: Side,
+    pub amount: Decimal,
+    pub currency: Currency,
+    pub base_amount: Decimal,
+}
+
+/// Debits equal credits, every account is known and open, the date lies in an open period.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct BalancedEntry {
+    accounting_date: NaiveDate,
+    description: String,
+    lines: Vec<Line>,
+}
+
+impl BalancedEntry {
+    #[must_use]
+    pub fn accounting_date(&self) -> NaiveDate {
+        self.accounting_date
+    }
+
+    #[must_use]
+    pub fn description(&self) -> &str {
+        &self.description
+    }
+
+    #[must_use]
+    pub fn lines(&self) -> &[Line] {
+        &self.lines
+    }
+
+    #[must_use]
+    pub fn into_parts(self) -> (NaiveDate, String, Vec<Line>) {
+        (self.accounting_date, self.description, self.lines)
+    }
+
+    /// The only door: checks everything that can never succeed before what may succeed later (a period, a rate).
+    ///
+    /// # Errors
+    /// The first thing that is wrong, with its reason.
+    pub fn balance(draft: DraftEntry, books: &Books) -> Result<Self, Failure> {
+        if draft.lines.len() < 2 {
+            let detail = format!("an entry has at least two lines, the rule made {}", draft.lines.len());
+            return Err(Failure::new(Reason::Unbalanced, detail));
+        }
+        if draft.lines.len() > LINES_MAX {
+            let detail = format!("an entry has at most {LINES_MAX} lines, the rule made {}", draft.lines.len());
+            return Err(Failure::new(Reason::RuleFailed, detail));
+        }
+        let mut lines = draft.lines.iter().map(|line| check_line(line, books)).collect::<Result<Vec<_>, _>>()?;
+        let single = single_currency(&lines);
+        if let Some(currency) = single {
+            let (debit, credit) = totals(&lines, |line| line.amount);
+            if debit != credit {
+                let detail = format!("debits are {debit} {currency}, credits are {credit} {currency}");
+                return Err(Failure::new(Reason::Unbalanced, detail));
+            }
+        }
+        let accounting_date = books.calendar.posting_date(draft.date)?;
+        if single != Some(books.base_currency) {
+            convert(&mut lines, books, accounting_date)?;
+        }
+        Ok(Self { accounting_date, description: draft.description, lines })
+    }
+
+    /// The mirror of a posted entry.
+    ///
+    /// # Errors
+    /// An account of the original takes no new lines any more.
+    pub fn reversal(
+        original: &[Line],
+        accounting_date: NaiveDate,
+        description: String,
+        books: &Books,
+    ) -> Result<Self, Failure> {
+        let mirror = |line: &Line| {
+            books.open_account(line.account.as_str())?;
+            Ok(Line { side: line.side.opposite(), ..line.clone() })
+        };
+        let lines = original.iter().map(mirror).collect::<Result<Vec<_>, Failure>>()?;
+        Ok(Self { accounting_date, description, lines })
+    }
+}
+
+fn check_line(line: &DraftLine, books: &Books) -> Result<Line, Failure> {
+    let account = books.open_account(&line.account)?;
+    let currency = Currency::parse(&line.currency)
+        .ok_or_else(|| Failure::new(Reason::BadCurrency, format!("`{}` is not an ISO 4217 currency", line.currency)))?;
+    if let Some(only) = account.currency
+        && only != currency
+    {
+        let detail = format!("account {} takes {only} only, the line is in {currency}", account.code);
+        return Err(Failure::new(Reason::BadCurrency, detail));
+    }
+    let amount = Amount::new(line.amount, currency)
+        .map_err(|error| Failure::new(Reason::BadAmount, format!("line to account {}: {error}", account.code)))?
+        .value();
+    Ok(Line { account: account.code.clone(), side: line.side, amount, currency, base_amount: amount })
+}
+
+fn single_currency(lines: &[Line]) -> Option<Currency> {
+    let first = lines.first()?.currency;
+    lines.iter().all(|line| line.currency == first).then_some(first)
+}
+
+/// Sums stay exact: at most 10,000 lines below 10^15 with at most four decimals have 23 digits.
+fn totals(lines: &[Line], value: impl Fn(&Line) -> Decimal) -> (Decimal, Decimal) {
+    let sum = |side| lines.iter().filter(|line| line.side == side).map(&value).sum();
+    (sum(Side::Debit), sum(Side::Credit))
+}
+
+/// Fills in the base amounts and books what rounding left over.
+fn convert(lines: &mut Vec<Line>, books: &Books, date: NaiveDate) -> Result<(), Failure> {
+    let base = books.base_currency;
+    for line in lines.iter_mut() {
+        line.base_amount = books.rates.convert(line.amount, line.currency, base, date).ok_or_else(|| {
+            Failure::new(Reason::FxRateMissing, format!("no rate from {} to {base} on {date}", line.currency))
+        })?;
+    }
+    let (debit, credit) = totals(lines, |line| line.base_amount);
+    let residue = debit - credit;
+    if residue.is_zero() {
+        return Ok(());
+    }
+    // One minor unit per line is the most that honest rounding can leave; more is a rule that does not balance.
+    let allowed = Decimal::new(i64::try_from(lines.len()).unwrap_or(i64::MAX), base.minor_units());
+    let unbalanced = |why: &str| {
+        Failure::new(Reason::Unbalanced, format!("debits are {debit} {base}, credits are {credit} {base}{why}"))
+    };
+    if residue.abs() > allowed {
+        return Err(unbalanced(""));
+    }
+    let Some(account) = &books.rounding_account else {
+        return Err(unbalanced(", and the books name no rounding_account for the residue"));
+    };
+    books.open_account(account.as_str())?;
+    let side = if residue.is_sign_negative() { Side::Debit } else { Side::Credit };
+    let amount = residue.abs();
+    lines.push(Line { account: account.clone(), side, amount, currency: base, base_amount: amount });
+    Ok(())
+}

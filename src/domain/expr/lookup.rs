@@ -1,0 +1,181 @@
+//! Paths meet events. A path enters; the value at its end, or the place where the way ended, leaves.
+//! What must never happen: an absent member taken for a value, or a projection that quietly skips an element.
+
+use super::LIST_ITEMS_MAX;
+use super::error::{EvalErrorKind, Fault};
+use super::eval::{Ran, Run};
+use super::scope::Root;
+use super::tree::{Path, Step};
+use super::value::Value;
+use crate::domain::json::Json;
+
+/// The end of a way that leads nowhere. Text is made of it only when somebody has to read it.
+#[derive(Debug)]
+pub(super) struct Absent {
+    /// Steps up to and including the one that failed.
+    steps: usize,
+    /// What the failing step met: `None` where the member or element is just not there.
+    met: Option<&'static str>,
+    /// Which element each `[*]` was at, the innermost first.
+    indexes: Vec<usize>,
+}
+
+pub(super) enum Looked<'v> {
+    Found(Value<'v>),
+    Absent(Absent),
+}
+
+enum Stop {
+    Absent(Absent),
+    Fault(Fault),
+}
+
+impl<'v> Run<'v, '_> {
+    /// Follows a path to its end.
+    pub(super) fn look(&mut self, path: &'v Path) -> Ran<Looked<'v>> {
+        let json = match self.scope.look_up(&path.root, path.hint) {
+            Some(Root::Json(json)) => json,
+            Some(Root::Text(text)) if path.steps.is_empty() => return Ok(Looked::Found(Value::Text(text))),
+            Some(Root::Text(_)) => return Ok(Looked::Absent(Absent::new(1, Some("text")))),
+            None => return Ok(Looked::Absent(Absent::new(0, None))),
+        };
+        if path.projects {
+            let mut items = Vec::new();
+            return match self.project(&path.steps, 0, json, &mut items) {
+                Ok(()) => Ok(Looked::Found(Value::Items(items))),
+                Err(Stop::Absent(absent)) => Ok(Looked::Absent(absent)),
+                Err(Stop::Fault(fault)) => Err(fault),
+            };
+        }
+        let mut here = json;
+        for (index, step) in path.steps.iter().enumerate() {
+            match take_step(here, step) {
+                Ok(next) => here = next,
+                Err(met) => return Ok(Looked::Absent(Absent::new(index + 1, met))),
+            }
+        }
+        match Value::of(here) {
+            Ok(value) => Ok(Looked::Found(value)),
+            Err(error) => {
+                let place = path.describe(usize::MAX, &[]);
+                let message = format!("`{place}` {error}");
+                Err(Fault::new(EvalErrorKind::NotExact, Some(place), message))
+            }
+        }
+    }
+
+    /// Collects everything the steps from `from` on select below `json`. One level of recursion per `[*]` that
+    /// meets a list, so the depth limit of the JSON reader bounds it.
+    fn project(
+        &mut self,
+        steps: &[Step],
+        from: usize,
+        json: &'v Json<'v>,
+        items: &mut Vec<&'v Json<'v>>,
+    ) -> Result<(), Stop> {
+        let mut here = json;
+        for (index, step) in steps.iter().enumerate().skip(from) {
+            if *step != Step::Each {
+                here = take_step(here, step).map_err(|met| Stop::Absent(Absent::new(index + 1, met)))?;
+                continue;
+            }
+            let Json::Array(elements) = here else {
+                return Err(Stop::Absent(Absent::new(index + 1, Some(here.kind_name()))));
+            };
+            for (place, element) in elements.iter().enumerate() {
+                self.step().map_err(Stop::Fault)?;
+                self.project(steps, index + 1, element, items).map_err(|stop| stop.inside(place))?;
+            }
+            return Ok(());
+        }
+        if items.len() == LIST_ITEMS_MAX {
+            return Err(Stop::Fault(too_many_items()));
+        }
+        items.push(here);
+        Ok(())
+    }
+
+    /// The place in the event of the element at `index` of what `path` selects.
+    #[cold]
+    pub(super) fn place_of_element(&self, path: &Path, index: usize) -> String {
+        if !path.projects {
+            return format!("{}[{index}]", path.describe(usize::MAX, &[]));
+        }
+        let indexes = match self.scope.look_up(&path.root, path.hint) {
+            Some(Root::Json(json)) => element_indexes(&path.steps, json, &mut index.clone()),
+            Some(Root::Text(_)) | None => None,
+        };
+        path.describe(usize::MAX, &indexes.unwrap_or_default())
+    }
+}
+
+/// The error an absent member is where a value is needed.
+#[cold]
+pub(super) fn absent_fault(path: &Path, absent: &Absent) -> Fault {
+    let indexes: Vec<usize> = absent.indexes.iter().rev().copied().collect();
+    let place = path.describe(absent.steps, &indexes);
+    let Some(met) = absent.met else {
+        return Fault::new(EvalErrorKind::Missing, Some(place.clone()), format!("`{place}` is missing"));
+    };
+    let parent = path.describe(absent.steps.saturating_sub(1), &indexes);
+    let lacks = match absent.steps.checked_sub(1).and_then(|index| path.steps.get(index)) {
+        Some(Step::Member(name)) => format!("so it has no member `{name}`"),
+        Some(Step::Index(_) | Step::Each) | None => "where a list is needed".to_owned(),
+    };
+    Fault::new(EvalErrorKind::Missing, Some(place), format!("`{parent}` is {met}, {lacks}"))
+}
+
+/// One step down; the error is what stood in the way, or `None` where there is just nothing.
+fn take_step<'v>(here: &'v Json<'v>, step: &Step) -> Result<&'v Json<'v>, Option<&'static str>> {
+    match (here, step) {
+        (Json::Object(_), Step::Member(name)) => here.get(name).ok_or(None),
+        (Json::Array(elements), Step::Index(index)) => elements.get(*index).ok_or(None),
+        (other, Step::Member(_) | Step::Index(_) | Step::Each) => Err(Some(other.kind_name())),
+    }
+}
+
+/// Counts `left` down over the elements selected, in the order of `project`; the indexes of the one at zero.
+fn element_indexes(steps: &[Step], json: &Json<'_>, left: &mut usize) -> Option<Vec<usize>> {
+    let mut here = json;
+    for (index, step) in steps.iter().enumerate() {
+        if *step != Step::Each {
+            here = take_step(here, step).ok()?;
+            continue;
+        }
+        let Json::Array(elements) = here else { return None };
+        let rest = steps.get(index + 1..)?;
+        return elements.iter().enumerate().find_map(|(place, element)| {
+            let mut indexes = element_indexes(rest, element, left)?;
+            indexes.insert(0, place);
+            Some(indexes)
+        });
+    }
+    if *left == 0 {
+        return Some(Vec::new());
+    }
+    *left -= 1;
+    None
+}
+
+#[cold]
+pub(super) fn too_many_items() -> Fault {
+    Fault::new(EvalErrorKind::TooLarge, None, format!("a list has more than {LIST_ITEMS_MAX} elements"))
+}
+
+impl Absent {
+    fn new(steps: usize, met: Option<&'static str>) -> Self {
+        Absent { steps, met, indexes: Vec::new() }
+    }
+}
+
+impl Stop {
+    fn inside(self, index: usize) -> Stop {
+        match self {
+            Stop::Absent(mut absent) => {
+                absent.indexes.push(index);
+                Stop::Absent(absent)
+            }
+            Stop::Fault(fault) => Stop::Fault(fault),
+        }
+    }
+}

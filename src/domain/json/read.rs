@@ -1,0 +1,282 @@
+//! The JSON reader. Text enters; a tree that borrows from it, or the first mistake, leaves.
+//! What must never happen: accepting what RFC 8259 refuses, work that grows with the square of the text,
+//! a recursion deeper than `DEPTH_MAX`.
+
+use std::borrow::Cow;
+
+use super::error::{Failure, JsonError, JsonErrorKind as Kind};
+use super::number::{EXPONENT_MAX, NUMBER_CHARS_MAX, Number, exponent_value};
+use super::{DEPTH_MAX, Json, Member};
+
+/// Up to here each new name is compared with all before it, which is cheaper than sorting; above, names are sorted.
+const COMPARED_MEMBERS_MAX: usize = 16;
+
+/// Members open at once in a usual event (envelope, payload and one line), so that the stacks are allocated once.
+const USUAL_MEMBERS: usize = 32;
+
+pub(super) type Read<T> = Result<T, Failure>;
+
+pub(super) struct Reader<'a> {
+    text: &'a str,
+    pub(super) bytes: &'a [u8],
+    pub(super) at: usize,
+    depth: usize,
+    // Members and elements of all open containers; each container takes its own off the top when it closes.
+    // So every container is allocated once, in its exact size.
+    members: Vec<Member<'a>>,
+    elements: Vec<Json<'a>>,
+    // For each name its print, to find a duplicate fast, and its offset, to point at one. Both also hold the names
+    // whose value is still being read, so their positions are not those of `members`.
+    name_prints: Vec<u64>,
+    name_offsets: Vec<usize>,
+}
+
+impl<'a> Reader<'a> {
+    pub fn new(text: &'a str) -> Self {
+        Reader {
+            text,
+            bytes: text.as_bytes(),
+            at: 0,
+            depth: 0,
+            members: Vec::with_capacity(USUAL_MEMBERS),
+            elements: Vec::new(),
+            name_prints: Vec::with_capacity(USUAL_MEMBERS),
+            name_offsets: Vec::with_capacity(USUAL_MEMBERS),
+        }
+    }
+
+    pub fn document(mut self) -> Result<Json<'a>, JsonError> {
+        self.whole().map_err(|failure| failure.locate(self.text))
+    }
+
+    fn whole(&mut self) -> Read<Json<'a>> {
+        if self.text.starts_with('\u{FEFF}') {
+            return Err(self.fail(Kind::ByteOrderMark));
+        }
+        self.skip_white_space();
+        let value = self.value()?;
+        self.skip_white_space();
+        if self.at == self.bytes.len() { Ok(value) } else { Err(self.fail(Kind::TrailingData)) }
+    }
+
+    fn value(&mut self) -> Read<Json<'a>> {
+        match self.peek() {
+            Some(b'"') => Ok(Json::String(self.string()?)),
+            Some(b'-' | b'0'..=b'9') => self.number(),
+            Some(b'{') => self.object(),
+            Some(b'[') => self.array(),
+            Some(b't') => self.word("true", Json::Bool(true)),
+            Some(b'f') => self.word("false", Json::Bool(false)),
+            Some(b'n') => self.word("null", Json::Null),
+            Some(_) | None => Err(self.unexpected("a value")),
+        }
+    }
+
+    fn word(&mut self, word: &'static str, value: Json<'a>) -> Read<Json<'a>> {
+        if !self.rest().starts_with(word.as_bytes()) {
+            return Err(self.unexpected("a value"));
+        }
+        self.at += word.len();
+        Ok(value)
+    }
+
+    fn array(&mut self) -> Read<Json<'a>> {
+        self.open()?;
+        if self.closes(b']') {
+            return Ok(Json::Array(Vec::new()));
+        }
+        let base = self.elements.len();
+        loop {
+            let element = self.value()?;
+            self.elements.push(element);
+            self.skip_white_space();
+            match self.peek() {
+                Some(b',') => self.advance(),
+                Some(b']') => break,
+                Some(_) | None => return Err(self.unexpected("`,` or `]`")),
+            }
+        }
+        self.at += 1;
+        self.depth -= 1;
+        Ok(Json::Array(self.elements.split_off(base)))
+    }
+
+    fn object(&mut self) -> Read<Json<'a>> {
+        self.open()?;
+        if self.closes(b'}') {
+            return Ok(Json::Object(Vec::new()));
+        }
+        let base = self.members.len();
+        let names_base = self.name_offsets.len();
+        loop {
+            let name = self.member_name(base, names_base)?;
+            let value = self.value()?;
+            self.members.push((name, value));
+            self.skip_white_space();
+            match self.peek() {
+                Some(b',') => self.advance(),
+                Some(b'}') => break,
+                Some(_) | None => return Err(self.unexpected("`,` or `}`")),
+            }
+        }
+        self.refuse_duplicates(base, names_base)?;
+        self.at += 1;
+        self.depth -= 1;
+        self.name_prints.truncate(names_base);
+        self.name_offsets.truncate(names_base);
+        Ok(Json::Object(self.members.split_off(base)))
+    }
+
+    /// Reads a name and its colon. `base` is where the members of this object begin, `names_base` where its names do.
+    fn member_name(&mut self, base: usize, names_base: usize) -> Read<Cow<'a, str>> {
+        let offset = self.at;
+        if self.peek() != Some(b'"') {
+            return Err(self.unexpected("a member name in quotes"));
+        }
+        let name = self.string()?;
+        let print = name_print(&name);
+        let prints = self.name_prints.get(names_base..).unwrap_or_default();
+        if prints.len() < COMPARED_MEMBERS_MAX && prints.contains(&print) && self.has_member(base, &name) {
+            return Err(fail_at(offset, Kind::DuplicateMember { name: name.into_owned() }));
+        }
+        self.name_prints.push(print);
+        self.name_offsets.push(offset);
+        self.skip_white_space();
+        if self.peek() != Some(b':') {
+            return Err(self.unexpected("`:`"));
+        }
+        self.advance();
+        Ok(name)
+    }
+
+    fn has_member(&self, base: usize, name: &str) -> bool {
+        self.members.get(base..).unwrap_or_default().iter().any(|(other, _)| other == name)
+    }
+
+    /// Names beyond the compared ones are sorted, so that a large object costs n log n and not n².
+    fn refuse_duplicates(&self, base: usize, names_base: usize) -> Read<()> {
+        let members = self.members.get(base..).unwrap_or_default();
+        if members.len() <= COMPARED_MEMBERS_MAX {
+            return Ok(());
+        }
+        let offsets = self.name_offsets.get(names_base..).unwrap_or_default();
+        let mut names: Vec<(&str, usize)> =
+            members.iter().zip(offsets).map(|((name, _), &offset)| (name.as_ref(), offset)).collect();
+        names.sort_unstable();
+        let repeated = names.array_windows().filter(|[(one, _), (other, _)]| one == other).map(|[_, later]| later);
+        match repeated.min_by_key(|(_, offset)| *offset) {
+            Some(&(name, offset)) => Err(fail_at(offset, Kind::DuplicateMember { name: name.to_owned() })),
+            None => Ok(()),
+        }
+    }
+
+    fn number(&mut self) -> Read<Json<'a>> {
+        let start = self.at;
+        if self.peek() == Some(b'-') {
+            self.at += 1;
+        }
+        let first = self.peek();
+        let integer_digits = self.digits("a digit")?.len();
+        if first == Some(b'0') && integer_digits > 1 {
+            return Err(fail_at(start, Kind::LeadingZero));
+        }
+        if self.peek() == Some(b'.') {
+            self.at += 1;
+            self.digits("a digit after the point")?;
+        }
+        if let Some(b'e' | b'E') = self.peek() {
+            self.at += 1;
+            if let Some(b'+' | b'-') = self.peek() {
+                self.at += 1;
+            }
+            if exponent_value(self.digits("a digit of the exponent")?) > EXPONENT_MAX {
+                return Err(fail_at(start, Kind::ExponentTooLarge));
+            }
+        }
+        if self.at - start > NUMBER_CHARS_MAX {
+            return Err(fail_at(start, Kind::NumberTooLong));
+        }
+        Ok(Json::Number(Number::from_checked(self.slice(start, self.at))))
+    }
+
+    fn digits(&mut self, expected: &'static str) -> Read<&'a [u8]> {
+        let rest = self.rest();
+        let count = rest.iter().position(|byte| !byte.is_ascii_digit()).unwrap_or(rest.len());
+        if count == 0 {
+            return Err(self.unexpected(expected));
+        }
+        self.at += count;
+        Ok(rest.get(..count).unwrap_or(rest))
+    }
+
+    /// Enters a container, past its bracket and the white space behind it.
+    fn open(&mut self) -> Read<()> {
+        if self.depth == DEPTH_MAX {
+            return Err(self.fail(Kind::TooDeep));
+        }
+        self.depth += 1;
+        self.advance();
+        Ok(())
+    }
+
+    /// Leaves a container that is empty.
+    fn closes(&mut self, bracket: u8) -> bool {
+        let empty = self.peek() == Some(bracket);
+        if empty {
+            self.at += 1;
+            self.depth -= 1;
+        }
+        empty
+    }
+
+    fn advance(&mut self) {
+        self.at += 1;
+        self.skip_white_space();
+    }
+
+    fn skip_white_space(&mut self) {
+        while let Some(b' ' | b'\n' | b'\r' | b'\t') = self.peek() {
+            self.at += 1;
+        }
+    }
+
+    pub(super) fn peek(&self) -> Option<u8> {
+        self.bytes.get(self.at).copied()
+    }
+
+    pub(super) fn rest(&self) -> &'a [u8] {
+        self.bytes.get(self.at..).unwrap_or_default()
+    }
+
+    /// Both ends stand beside an ASCII byte, so the cut is always between characters.
+    pub(super) fn slice(&self, start: usize, end: usize) -> &'a str {
+        self.text.get(start..end).unwrap_or_default()
+    }
+
+    pub(super) fn unexpected(&self, expected: &'static str) -> Failure {
+        match self.text.get(self.at..).and_then(|rest| rest.chars().next()) {
+            Some(found) => self.fail(Kind::Unexpected { found, expected }),
+            None => self.fail(Kind::UnexpectedEnd { expected }),
+        }
+    }
+
+    pub(super) fn fail(&self, kind: Kind) -> Failure {
+        fail_at(self.at, kind)
+    }
+}
+
+#[cold]
+pub(super) fn fail_at(offset: usize, kind: Kind) -> Failure {
+    Failure::new(kind, offset)
+}
+
+/// Length, first and last byte: equal for equal names, and different for most others.
+fn name_print(name: &str) -> u64 {
+    match name.as_bytes() {
+        [] => 0,
+        bytes @ [first, ..] => {
+            let last = bytes.last().unwrap_or(first);
+            (bytes.len() as u64) << 16 | u64::from(*first) << 8 | u64::from(*last)
+        }
+    }
+}

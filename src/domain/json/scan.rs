@@ -1,0 +1,54 @@
+//! The inner loop of reading and writing strings. Bytes enter; the length of the harmless beginning leaves.
+//! What must never happen: a quote, a backslash or a control character counted as harmless.
+
+/// Bytes looked at in one step: a machine word.
+const WORD_BYTES: usize = 8;
+const ONES: u64 = u64::MAX / 0xFF;
+const HIGHS: u64 = ONES << 7;
+
+/// How many bytes from the start can be copied as they are: up to the first `"`, `\` or control character.
+pub(crate) fn plain_length(bytes: &[u8]) -> usize {
+    let (words, rest) = bytes.as_chunks::<WORD_BYTES>();
+    for (index, word) in words.iter().enumerate() {
+        let found = careful_bytes(u64::from_le_bytes(*word));
+        if found != 0 {
+            return index * WORD_BYTES + found.trailing_zeros() as usize / 8;
+        }
+    }
+    let looked_at = words.len() * WORD_BYTES;
+    looked_at + rest.iter().position(|&byte| needs_care(byte)).unwrap_or(rest.len())
+}
+
+fn needs_care(byte: u8) -> bool {
+    byte < 0x20 || byte == b'"' || byte == b'\\'
+}
+
+/// Marks the high bit of bytes that need care. Subtraction borrows only upwards, so the lowest mark, the one
+/// that is used, is never wrong; and `!word` clears the marks of bytes of 0x80 and above.
+fn careful_bytes(word: u64) -> u64 {
+    let equals = |byte: u8| {
+        let difference = word ^ (ONES * u64::from(byte));
+        difference.wrapping_sub(ONES) & !difference
+    };
+    let control = word.wrapping_sub(ONES * 0x20) & !word;
+    (control | equals(b'"') | equals(b'\\')) & HIGHS
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_word_step_agrees_with_the_byte_step() {
+        for byte in 0..=255_u8 {
+            for neighbour in [0x00, 0x1F, 0x20, 0x21, b'"', b'#', b'[', b'\\', b']', 0x7F, 0x80, 0xA2, 0xDC, 0xFF] {
+                for place in 0..19 {
+                    let mut bytes = [neighbour; 19];
+                    bytes[place] = byte;
+                    let expected = bytes.iter().position(|&b| needs_care(b)).unwrap_or(19);
+                    assert_eq!(plain_length(&bytes), expected, "{byte} among {neighbour} at {place}");
+                }
+            }
+        }
+    }
+}

@@ -1,0 +1,18 @@
+//! The ledger's own words. Bytes, text and times enter as arguments; values and verdicts leave. Nothing here touches a clock,
+//! a socket, a file or a floating-point amount.
+
+pub mod books;
+pub mod canonical;
+pub mod chain;
+pub mod dead_letter;
+pub mod disposition;
+pub mod entry;
+pub mod event;
+pub mod expr;
+pub mod fx;
+pub mod ids;
+pub mod json;
+pub mod money;
+pub mod outbound;
+pub mod period;
+pub mod retry;

@@ -1,0 +1,176 @@
+//! Idempotency keys in Redis: events enter, and for each a hint leaves whether it is worth asking PostgreSQL. The only
+//! place where Redis is spoken to. Redis hurries, PostgreSQL decides: no answer of Redis, and no silence, can lose an
+//! event or post it twice.
+//!
+//! | found | payload hash | then |
+//! |---|---|---|
+//! | nothing (claimed) | – | post |
+//! | PROCESSING, FAILED | any | post: the transaction decides |
+//! | COMPLETED of this ledger | same | duplicate, without touching PostgreSQL |
+//! | COMPLETED of this ledger | other | post: only PostgreSQL's own hash makes it a conflict |
+//! | COMPLETED of another ledger | any | post: PostgreSQL was restored or failed over since |
+//! | Redis away, slow, full, flushed | – | post: slower, never wrong |
+
+use chrono::{DateTime, Utc};
+use deadpool_redis::redis::{FromRedisValue, Pipeline, Value};
+use serde::{Deserialize, Serialize};
+
+use crate::domain::chain::instant_text;
+use crate::domain::ids::{EventId, TenantId};
+use crate::platform::metrics;
+use crate::platform::redis::Redis;
+
+/// 72 hours: a long weekend of retries.
+const LIFE_SECONDS: u64 = 259_200;
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "UPPERCASE")]
+pub enum Status {
+    Processing,
+    Completed,
+    Failed,
+}
+
+/// The value of a key.
+#[derive(Debug, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub struct KeyValue {
+    pub status: Status,
+    pub payload_hash: String,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub response_body: Option<serde_json::Value>,
+    pub created_at: String,
+    /// The ledger whose commit stands behind a COMPLETED.
+    #[serde(default)]
+    pub ledger: String,
+}
+
+/// One event's key.
+#[derive(Debug, Clone, Copy)]
+pub struct Key<'a> {
+    pub tenant_id: &'a TenantId,
+    pub event_id: &'a EventId,
+    pub payload_hash: &'a str,
+}
+
+impl Key<'_> {
+    fn name(&self) -> String {
+        format!("fis:ik:{}:{}", self.tenant_id, self.event_id)
+    }
+}
+
+/// Claims the keys in one round trip and reads the losers in another. True: known to be posted in this ledger with the
+/// same content.
+pub async fn claim(redis: &Redis, ledger: &str, keys: &[Key<'_>], now: DateTime<Utc>) -> Vec<bool> {
+    match try_claim(redis, ledger, keys, now).await {
+        Some(known) => known,
+        None => {
+            metrics::redis_away();
+            vec![false; keys.len()]
+        }
+    }
+}
+
+async fn try_claim(redis: &Redis, ledger: &str, keys: &[Key<'_>], now: DateTime<Utc>) -> Option<Vec<bool>> {
+    let created_at = instant_text(now);
+    let mut claims = Pipeline::with_capacity(keys.len());
+    for key in keys {
+        let value = KeyValue {
+            status: Status::Processing,
+            payload_hash: key.payload_hash.to_owned(),
+            response_body: None,
+            created_at: created_at.clone(),
+            ledger: ledger.to_owned(),
+        };
+        claims.cmd("SET").arg(key.name()).arg(text(&value)).arg("NX").arg("EX").arg(LIFE_SECONDS);
+    }
+    let answers = redis.run(&mut claims).await.ok()?;
+    // Nil: somebody was here before. An error (out of memory, read-only) is silence, not an answer.
+    let lost: Vec<usize> =
+        answers.iter().enumerate().filter(|(_, answer)| matches!(answer, Ok(Value::Nil))).map(|(i, _)| i).collect();
+    let mut known = vec![false; keys.len()];
+    if lost.is_empty() {
+        return Some(known);
+    }
+    let mut reads = Pipeline::with_capacity(1);
+    reads.cmd("MGET").arg(lost.iter().filter_map(|i| keys.get(*i)).map(Key::name).collect::<Vec<_>>());
+    let values = redis.run(&mut reads).await.ok()?.pop()?.ok()?;
+    let values: Vec<Option<String>> = FromRedisValue::from_redis_value(values).ok()?;
+    for (index, value) in lost.into_iter().zip(values) {
+        if let (Some(value), Some(key), Some(known)) = (value, keys.get(index), known.get_mut(index)) {
+            *known = is_posted(&value, key.payload_hash, ledger);
+        }
+    }
+    Some(known)
+}
+
+fn is_posted(value: &str, payload_hash: &str, ledger: &str) -> bool {
+    serde_json::from_str::<KeyValue>(value).is_ok_and(|value| {
+        value.status == Status::Completed
+            && value.payload_hash == payload_hash
+            && value.ledger == ledger
+            && !ledger.is_empty()
+    })
+}
+
+/// What a key is to say after the commit.
+pub struct Mark<'a> {
+    pub key: Key<'a>,
+    pub status: Status,
+    pub response_body: Option<serde_json::Value>,
+}
+
+/// Marks the keys in one round trip. A failure is not one: the ledger has committed, and a key that says PROCESSING only
+/// makes the next duplicate slower.
+pub async fn mark(redis: &Redis, ledger: &str, marks: Vec<Mark<'_>>, now: DateTime<Utc>) {
+    if marks.is_empty() {
+        return;
+    }
+    let created_at = instant_text(now);
+    let mut pipeline = Pipeline::with_capacity(marks.len());
+    for mark in marks {
+        let name = mark.key.name();
+        let value = KeyValue {
+            status: mark.status,
+            payload_hash: mark.key.payload_hash.to_owned(),
+            response_body: mark.response_body,
+            created_at: created_at.clone(),
+            ledger: ledger.to_owned(),
+        };
+        pipeline.cmd("SET").arg(name).arg(text(&value)).arg("XX").arg("EX").arg(LIFE_SECONDS);
+    }
+    if redis.run(&mut pipeline).await.is_err() {
+        metrics::redis_away();
+    }
+}
+
+fn text(value: &KeyValue) -> String {
+    // Strings and a JSON value cannot fail to serialise; an unreadable value would be treated as "post" anyway.
+    serde_json::to_string(value).unwrap_or_default()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn only_completed_of_this_ledger_with_the_same_hash_is_a_duplicate() {
+        let value = |status: &str, ledger: &str| {
+            format!(
+                r#"{{"status":"{status}","payloadHash":"sha256:a","createdAt":"2026-02-25T10:00:00Z","ledger":"{ledger}"}}"#
+            )
+        };
+        let rows = [
+            (value("COMPLETED", "L1"), "sha256:a", "L1", true),
+            (value("COMPLETED", "L1"), "sha256:b", "L1", false),
+            (value("COMPLETED", "L0"), "sha256:a", "L1", false),
+            (value("COMPLETED", ""), "sha256:a", "", false),
+            (value("PROCESSING", "L1"), "sha256:a", "L1", false),
+            (value("FAILED", "L1"), "sha256:a", "L1", false),
+            ("rubbish".to_owned(), "sha256:a", "L1", false),
+        ];
+        for (value, hash, ledger, expected) in rows {
+            assert_eq!(is_posted(&value, hash, ledger), expected, "{value} {hash} {ledger}");
+        }
+    }
+}

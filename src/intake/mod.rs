@@ -1,0 +1,49 @@
+//! Stage 1: a message enters, by one of three lanes. Batches of deliveries come from `platform::amqp::Receiver`; their
+//! idempotency keys are claimed in Redis and, after the commit, marked (`claim`). Nothing here decides what becomes of an
+//! event.
+
+pub mod claim;
+
+/// A priority lane.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub enum Lane {
+    Urgent,
+    Live,
+    Backfill,
+}
+
+impl Lane {
+    pub const ALL: [Self; 3] = [Self::Urgent, Self::Live, Self::Backfill];
+
+    #[must_use]
+    pub fn name(self) -> &'static str {
+        match self {
+            Self::Urgent => "urgent",
+            Self::Live => "live",
+            Self::Backfill => "backfill",
+        }
+    }
+
+    #[must_use]
+    pub fn queue(self) -> &'static str {
+        match self {
+            Self::Urgent => "fis.urgent.queue",
+            Self::Live => "fis.ingestion.queue",
+            Self::Backfill => "fis.backfill.queue",
+        }
+    }
+
+    #[must_use]
+    pub fn exchange(self) -> &'static str {
+        match self {
+            Self::Urgent => "fis.urgent.exchange",
+            Self::Live => "fis.events.exchange",
+            Self::Backfill => "fis.backfill.exchange",
+        }
+    }
+
+    #[must_use]
+    pub fn parse(name: &str) -> Option<Self> {
+        Self::ALL.into_iter().find(|lane| lane.name() == name)
+    }
+}

@@ -1,0 +1,286 @@
+//! The verdicts of a batch, without SQL: what the ledger knows and what the batch wants enter; verdicts and the rows to
+//! write leave. Walks the batch in delivery order, so that a batch and its events one by one end alike.
+
+use std::collections::{BTreeMap, HashMap, HashSet};
+use std::sync::Arc;
+
+use chrono::{DateTime, NaiveDate, Utc};
+
+use crate::domain::books::{Books, ReversalRequest};
+use crate::domain::chain::{ChainHead, ChainedEntry, Provenance};
+use crate::domain::dead_letter::DeadLetter;
+use crate::domain::disposition::{Disposition, Failure, Reason};
+use crate::domain::entry::{BalancedEntry, Line};
+use crate::domain::ids::{EventId, EventType, TenantId, entry_id};
+use crate::domain::retry::RetryPolicy;
+
+/// One event of a batch, as mapping left it.
+pub struct Item<'a> {
+    /// Who it is; `None` where that could not be read.
+    pub facts: Option<ItemFacts>,
+    pub step: Step,
+    pub source: &'a (dyn Source + Sync),
+}
+
+/// The message behind an item. Most are posted, so a dead letter or a retry is made from it only when it is needed.
+pub trait Source {
+    fn dead_letter(&self, failure: Failure) -> DeadLetter;
+    fn retry(&self, attempts: u32) -> RetryMessage;
+}
+
+#[derive(Clone)]
+pub struct ItemFacts {
+    pub tenant_id: TenantId,
+    pub event_id: EventId,
+    pub event_type: EventType,
+    pub payload_hash: String,
+    pub lane: &'static str,
+    pub message_id: Option<String>,
+    pub correlation_id: Option<String>,
+    pub traceparent: Option<String>,
+    /// The version of the books that mapped it; `None` where the tenant has none.
+    pub books_version: Option<i32>,
+    /// How often it was held before.
+    pub attempts: u32,
+    pub max_attempts: Option<u32>,
+    pub policy: RetryPolicy,
+}
+
+/// What mapping wants.
+pub enum Step {
+    Post { entry: BalancedEntry, rule: String },
+    Reverse { request: ReversalRequest, books: Arc<Books> },
+    Ignore,
+    Fail(Failure),
+}
+
+/// What a held event travels back as.
+pub struct RetryMessage {
+    /// Unique: the event and the attempt.
+    pub message_id: String,
+    pub routing_key: String,
+    pub properties: String,
+    pub body: Vec<u8>,
+}
+
+/// What became of an event.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Verdict {
+    Posted(Receipt),
+    /// The receipt is missing where Redis knew it and PostgreSQL was not asked.
+    Duplicate(Option<Receipt>),
+    Ignored,
+    Held(Failure),
+    Rejected {
+        failure: Failure,
+        /// What is posted under the same event id, where that is the reason.
+        posted: Option<Posted>,
+    },
+}
+
+/// Where an event is in the ledger.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Receipt {
+    pub seq: i64,
+    pub entry_id: String,
+    pub hash: String,
+}
+
+/// An entry that the ledger has.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Posted {
+    pub payload_hash: String,
+    pub receipt: Receipt,
+}
+
+/// An entry that the batch wants to reverse.
+pub struct Original {
+    pub entry_id: String,
+    pub accounting_date: NaiveDate,
+    pub lines: Vec<Line>,
+    pub reversed: bool,
+}
+
+pub type EventKey = (TenantId, EventId);
+
+/// What the ledger knows, read under the lock.
+#[derive(Default)]
+pub struct Known {
+    pub heads: BTreeMap<TenantId, ChainHead>,
+    pub posted: HashMap<EventKey, Posted>,
+    pub originals: HashMap<EventKey, Original>,
+}
+
+/// The rows to write.
+#[derive(Default)]
+pub struct Plan {
+    pub entries: Vec<ChainedEntry>,
+    pub held: Vec<HeldRow>,
+    pub rejected: Vec<DeadLetter>,
+    /// Events that were held and now are not.
+    pub released: Vec<EventKey>,
+    pub moved: HashSet<TenantId>,
+}
+
+pub struct HeldRow {
+    pub facts: ItemFacts,
+    pub failure: Failure,
+    pub attempts: u32,
+    pub due_at: DateTime<Utc>,
+    pub retry: RetryMessage,
+}
+
+/// Walks the batch. `jitter` gives thousandths, so that this stays a function of what enters.
+pub fn decide(
+    items: Vec<Item<'_>>,
+    known: &mut Known,
+    now: DateTime<Utc>,
+    jitter: &mut dyn FnMut() -> u64,
+) -> (Vec<Verdict>, Plan) {
+    let mut plan = Plan::default();
+    let mut verdicts = Vec::with_capacity(items.len());
+    for item in items {
+        verdicts.push(decide_one(item, known, &mut plan, now, jitter));
+    }
+    (verdicts, plan)
+}
+
+fn decide_one(
+    item: Item<'_>,
+    known: &mut Known,
+    plan: &mut Plan,
+    now: DateTime<Utc>,
+    jitter: &mut dyn FnMut() -> u64,
+) -> Verdict {
+    let Item { facts, step, source } = item;
+    let Some(facts) = facts else {
+        let Step::Fail(failure) = step else { unreachable!("an event without an identity was never mapped") };
+        return reject(plan, source, failure);
+    };
+    let key = (facts.tenant_id.clone(), facts.event_id.clone());
+    if facts.attempts > 0 {
+        plan.released.push(key.clone());
+    }
+    // The ledger's word goes before anything the books say today: what is posted stays posted.
+    if let Some(posted) = known.posted.get(&key) {
+        if posted.payload_hash == facts.payload_hash {
+            return Verdict::Duplicate(Some(posted.receipt.clone()));
+        }
+        let detail = format!("event `{}` is posted as {} with other content", facts.event_id, posted.receipt.entry_id);
+        let posted = Some(posted.clone());
+        let failure = Failure::new(Reason::IdempotencyConflict, detail);
+        plan.rejected.push(source.dead_letter(failure.clone()));
+        return Verdict::Rejected { failure, posted };
+    }
+    let outcome = match step {
+        Step::Ignore => return Verdict::Ignored,
+        Step::Fail(failure) => Err(failure),
+        Step::Post { entry, rule } => Ok((entry, rule, None)),
+        Step::Reverse { request, books } => reverse(&facts.tenant_id, request, &books, known),
+    };
+    match outcome {
+        Ok((entry, rule, reverses)) => Verdict::Posted(append(facts, entry, rule, reverses, known, plan, now)),
+        Err(failure) => match failure.reason.disposition() {
+            Disposition::Reject => reject(plan, source, failure),
+            Disposition::Hold => hold(plan, facts, source, failure, now, jitter()),
+        },
+    }
+}
+
+type Reversal = (BalancedEntry, String, Option<(EventKey, String)>);
+
+fn reverse(tenant: &TenantId, request: ReversalRequest, books: &Books, known: &Known) -> Result<Reversal, Failure> {
+    let key = (tenant.clone(), request.original);
+    let Some(original) = known.originals.get(&key) else {
+        let detail = format!("event `{}`, which this one reverses, is not posted", key.1);
+        return Err(Failure::new(Reason::OriginalNotPosted, detail));
+    };
+    if original.reversed {
+        let detail = format!("entry {} of event `{}` is reversed already", original.entry_id, key.1);
+        return Err(Failure::new(Reason::AlreadyReversed, detail));
+    }
+    let date = if books.calendar.is_open(original.accounting_date) {
+        original.accounting_date
+    } else {
+        books.calendar.posting_date(request.own_date)?
+    };
+    let description = request.description.unwrap_or_else(|| format!("Reversal of {}", original.entry_id));
+    let entry = BalancedEntry::reversal(&original.lines, date, description, books)?;
+    let entry_id = original.entry_id.clone();
+    Ok((entry, request.rule, Some((key, entry_id))))
+}
+
+fn append(
+    facts: ItemFacts,
+    entry: BalancedEntry,
+    rule: String,
+    reverses: Option<(EventKey, String)>,
+    known: &mut Known,
+    plan: &mut Plan,
+    now: DateTime<Utc>,
+) -> Receipt {
+    let key = (facts.tenant_id.clone(), facts.event_id.clone());
+    let head = known.heads.entry(facts.tenant_id.clone()).or_insert_with(ChainHead::genesis);
+    plan.moved.insert(facts.tenant_id.clone());
+    let reverses_entry_id = reverses.map(|(original, entry_id)| {
+        if let Some(original) = known.originals.get_mut(&original) {
+            original.reversed = true;
+        }
+        entry_id
+    });
+    let origin = Provenance {
+        tenant_id: facts.tenant_id,
+        event_id: facts.event_id,
+        event_type: facts.event_type,
+        payload_hash: facts.payload_hash.clone(),
+        rule_name: rule,
+        rule_version: facts.books_version.unwrap_or(0),
+        lane: facts.lane,
+        message_id: facts.message_id,
+        correlation_id: facts.correlation_id,
+        traceparent: facts.traceparent,
+    };
+    let entry = ChainedEntry::append(head, entry, origin, reverses_entry_id, now);
+    let receipt = Receipt { seq: entry.seq, entry_id: entry_id(&key.0, entry.seq), hash: entry.hash.clone() };
+    // A later event of the same batch may be its duplicate or reverse it.
+    let original = Original {
+        entry_id: receipt.entry_id.clone(),
+        accounting_date: entry.accounting_date,
+        lines: entry.lines.clone(),
+        reversed: false,
+    };
+    known.originals.insert(key.clone(), original);
+    known.posted.insert(key, Posted { payload_hash: facts.payload_hash, receipt: receipt.clone() });
+    plan.entries.push(entry);
+    receipt
+}
+
+fn reject(plan: &mut Plan, source: &dyn Source, failure: Failure) -> Verdict {
+    plan.rejected.push(source.dead_letter(failure.clone()));
+    Verdict::Rejected { failure, posted: None }
+}
+
+fn hold(
+    plan: &mut Plan,
+    facts: ItemFacts,
+    source: &dyn Source,
+    failure: Failure,
+    now: DateTime<Utc>,
+    jitter: u64,
+) -> Verdict {
+    let attempts = facts.attempts + 1;
+    let Some(delay) = facts.policy.delay(attempts, facts.max_attempts, jitter) else {
+        let detail = format!("gave up after {} retries: {failure}", facts.attempts);
+        return reject(plan, source, Failure::new(Reason::AttemptsExhausted, detail));
+    };
+    // It is not released after all.
+    plan.released.retain(|(tenant, event)| (tenant, event) != (&facts.tenant_id, &facts.event_id));
+    plan.held.push(HeldRow {
+        retry: source.retry(attempts),
+        facts,
+        failure: failure.clone(),
+        attempts,
+        due_at: now + delay,
+    });
+    Verdict::Held(failure)
+}

@@ -1,0 +1,30 @@
+//! Stage 2: a message becomes a journal entry. One batch, one transaction, a fixed number of statements whatever the
+//! size of the batch; one event is the batch of one.
+//!
+//! | # | statement | locks | why it is its own statement |
+//! |---|---|---|---|
+//! | 1 | `lock_heads` | the heads of the batch's tenants, in tenant order | a READ COMMITTED statement that waits for a lock may have read before it |
+//! | 2 | `find_posted` | – | which event ids are in the ledger already, and with which hash |
+//! | 3 | `find_originals` | – | only where the batch reverses something |
+//! | – | `decide` (no SQL) | – | walks the batch in delivery order: duplicate, conflict, post, reverse, hold, reject |
+//! | 4 | `insert_entries` | – | |
+//! | 5 | `insert_lines` | – | |
+//! | 6 | `add_to_balances` | balance rows, in key order | the head lock already serialises a tenant; the order keeps it so |
+//! | 7 | `insert_outbox_entries`, `insert_retries`, `insert_rejections` | – | what leaves, decided in the same commit |
+//! | 8 | `upsert_held`, `release_held`, `upsert_dead_letters` | – | only where the batch has some |
+//! | 9 | `move_heads` | – | last, and it must return a row per tenant: in a broken transaction it fails, so `commit` can not pretend |
+//!
+//! A batch has the same result as its events posted one by one in delivery order. Several instances may post at once: a
+//! tenant's batches wait for each other at statement 1, and never deadlock because all take the heads in one order.
+
+pub mod audit;
+pub mod books;
+mod decide;
+mod post;
+pub mod read;
+mod statements;
+mod waiting;
+
+pub use decide::{Item, ItemFacts, Posted, Receipt, RetryMessage, Source, Step, Verdict};
+pub use post::{PostError, post};
+pub use waiting::PropertiesText;

@@ -1,0 +1,79 @@
+//! The posting transaction. Mapped items enter, verdicts leave, and everything the verdicts say is committed. There is no
+//! timeout and no `select!` in this file: the server's own limits end what takes too long.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::time::Instant;
+
+use sqlx::PgPool;
+
+use super::decide::{Item, Known, Step, Verdict, decide};
+use super::statements;
+use super::waiting::{self, PropertiesText};
+use crate::domain::ids::TenantId;
+use crate::platform::faults::{self, crash_point};
+use crate::platform::{metrics, time};
+
+#[derive(Debug, thiserror::Error)]
+pub enum PostError {
+    /// A tenant's books changed between mapping and posting. Nothing was written; map again.
+    #[error("the books changed while the batch was being mapped")]
+    StaleBooks,
+    #[error(transparent)]
+    Sql(#[from] sqlx::Error),
+}
+
+/// Posts a batch: all of it or none of it.
+///
+/// # Errors
+/// Nothing is committed; except that after a lost answer to `commit` it may be, which the next try finds out.
+pub async fn post(pool: &PgPool, items: Vec<Item<'_>>, properties: PropertiesText) -> Result<Vec<Verdict>, PostError> {
+    let started = Instant::now();
+    let mut transaction = pool.begin().await?;
+    let mut known = Known::default();
+
+    let versions = mapped_versions(&items);
+    let tenants: Vec<&str> = versions.keys().map(TenantId::as_str).collect();
+    let heads = statements::lock_heads(&mut transaction, &tenants).await?;
+    for (tenant, version) in &versions {
+        if heads.get(tenant).map(|head| head.books_version) != *version {
+            transaction.rollback().await?;
+            return Err(PostError::StaleBooks);
+        }
+    }
+    known.heads = heads.into_iter().map(|(tenant, head)| (tenant, head.chain)).collect();
+    known.posted = statements::find_posted(&mut transaction, &items).await?;
+    if items.iter().any(|item| matches!(item.step, Step::Reverse { .. })) {
+        known.originals = statements::find_originals(&mut transaction, &items).await?;
+    }
+
+    let now = time::now();
+    let (verdicts, plan) = decide(items, &mut known, now, &mut || fastrand::u64(0..=1000));
+    if !plan.entries.is_empty() {
+        statements::insert_entries(&mut transaction, &plan.entries).await?;
+        statements::insert_lines(&mut transaction, &plan.entries).await?;
+        statements::add_to_balances(&mut transaction, &plan.entries).await?;
+        statements::insert_outbox_entries(&mut transaction, &plan.entries).await?;
+    }
+    waiting::insert_retries(&mut transaction, &plan.held).await?;
+    waiting::insert_rejections(&mut transaction, &plan, now, properties).await?;
+    waiting::release_held(&mut transaction, &plan.released).await?;
+    waiting::upsert_held(&mut transaction, &plan.held, now).await?;
+    waiting::upsert_dead_letters(&mut transaction, &plan.rejected, now).await?;
+    statements::move_heads(&mut transaction, &known.heads, &plan.moved).await?;
+
+    crash_point(faults::BEFORE_COMMIT);
+    transaction.commit().await?;
+    crash_point(faults::AFTER_COMMIT);
+    metrics::posted_in(started.elapsed());
+    Ok(verdicts)
+}
+
+/// The version of the books that each tenant's items were mapped with; `None` where the tenant had none.
+fn mapped_versions(items: &[Item<'_>]) -> BTreeMap<TenantId, Option<i32>> {
+    let facts: BTreeSet<_> = items
+        .iter()
+        .filter_map(|item| item.facts.as_ref())
+        .map(|facts| (facts.tenant_id.clone(), facts.books_version))
+        .collect();
+    facts.into_iter().collect()
+}

@@ -1,0 +1,172 @@
+//! Reading the journal back: rows enter, the same values that were posted leave. The relay, the resend and the audit all
+//! read through here, so there is one way to make an entry from its rows.
+
+use std::collections::HashMap;
+
+use rust_decimal::Decimal;
+use sqlx::postgres::PgRow;
+use sqlx::{PgConnection, Row};
+
+use crate::domain::chain::{ChainedEntry, Provenance};
+use crate::domain::entry::{Line, Side};
+use crate::domain::ids::{AccountCode, EventId, EventType, NameError, TenantId};
+use crate::domain::money::Currency;
+
+pub type Place = (TenantId, i64);
+
+/// A value in the database that no version of this program has written.
+#[derive(Debug, thiserror::Error)]
+#[error("column {column} holds a value that is not possible")]
+struct Impossible {
+    column: &'static str,
+}
+
+fn impossible(column: &'static str) -> sqlx::Error {
+    sqlx::Error::Decode(Box::new(Impossible { column }))
+}
+
+fn name<T>(row: &PgRow, column: &'static str, parse: fn(&str) -> Result<T, NameError>) -> Result<T, sqlx::Error> {
+    parse(row.try_get(column)?).map_err(|_| impossible(column))
+}
+
+pub(super) fn tenant(row: &PgRow) -> Result<TenantId, sqlx::Error> {
+    name(row, "tenant_id", TenantId::parse)
+}
+
+/// The lines of the entries at these places, in line order.
+///
+/// # Errors
+/// The database is away, or holds what no version of this program has written.
+pub async fn lines(db: &mut PgConnection, places: &[Place]) -> Result<HashMap<Place, Vec<Line>>, sqlx::Error> {
+    let (tenants, seqs) = columns(places);
+    let rows = sqlx::query(
+        "select l.tenant_id, l.seq, l.account_code, l.side, l.amount, l.currency, l.base_amount
+           from unnest($1::text[], $2::bigint[]) as wanted (tenant_id, seq)
+           join fis_journal_line l using (tenant_id, seq)
+          order by l.tenant_id, l.seq, l.line_no",
+    )
+    .bind(tenants)
+    .bind(seqs)
+    .fetch_all(db)
+    .await?;
+    let mut lines: HashMap<Place, Vec<Line>> = HashMap::with_capacity(places.len());
+    for row in rows {
+        lines.entry((tenant(&row)?, row.try_get("seq")?)).or_default().push(line(&row)?);
+    }
+    Ok(lines)
+}
+
+fn columns(places: &[Place]) -> (Vec<&str>, Vec<i64>) {
+    places.iter().map(|(tenant, seq)| (tenant.as_str(), *seq)).unzip()
+}
+
+pub(super) fn line(row: &PgRow) -> Result<Line, sqlx::Error> {
+    Ok(Line {
+        account: name(row, "account_code", AccountCode::parse)?,
+        side: Side::parse(row.try_get("side")?).ok_or_else(|| impossible("side"))?,
+        amount: row.try_get::<Decimal, _>("amount")?,
+        currency: Currency::parse(row.try_get("currency")?).ok_or_else(|| impossible("currency"))?,
+        base_amount: row.try_get::<Decimal, _>("base_amount")?,
+    })
+}
+
+/// The entries at these places, whole. A place without an entry is left out.
+///
+/// # Errors
+/// The database is away, or holds what no version of this program has written.
+pub async fn entries(db: &mut PgConnection, places: &[Place]) -> Result<HashMap<Place, ChainedEntry>, sqlx::Error> {
+    let (tenants, seqs) = columns(places);
+    let rows = sqlx::query(
+        "select e.*
+           from unnest($1::text[], $2::bigint[]) as wanted (tenant_id, seq)
+           join fis_journal_entry e using (tenant_id, seq)",
+    )
+    .bind(tenants)
+    .bind(seqs)
+    .fetch_all(&mut *db)
+    .await?;
+    let mut lines = lines(db, places).await?;
+    let mut entries = HashMap::with_capacity(rows.len());
+    for row in rows {
+        let mut entry = entry(&row)?;
+        let place = (entry.origin.tenant_id.clone(), entry.seq);
+        entry.lines = lines.remove(&place).unwrap_or_default();
+        entries.insert(place, entry);
+    }
+    Ok(entries)
+}
+
+/// An entry without its lines.
+pub(super) fn entry(row: &PgRow) -> Result<ChainedEntry, sqlx::Error> {
+    let lane: &str = row.try_get("lane")?;
+    Ok(ChainedEntry {
+        seq: row.try_get("seq")?,
+        origin: Provenance {
+            tenant_id: tenant(row)?,
+            event_id: name(row, "event_id", EventId::parse)?,
+            event_type: name(row, "event_type", EventType::parse)?,
+            payload_hash: row.try_get("payload_hash")?,
+            rule_name: row.try_get("rule_name")?,
+            rule_version: row.try_get("rule_version")?,
+            lane: ["urgent", "live", "backfill"]
+                .into_iter()
+                .find(|known| *known == lane)
+                .ok_or_else(|| impossible("lane"))?,
+            message_id: row.try_get("message_id")?,
+            correlation_id: row.try_get("correlation_id")?,
+            traceparent: row.try_get("traceparent")?,
+        },
+        accounting_date: row.try_get("accounting_date")?,
+        posted_at: row.try_get("posted_at")?,
+        description: row.try_get("description")?,
+        reverses_entry_id: row.try_get("reverses_entry_id")?,
+        lines: Vec::new(),
+        previous_hash: row.try_get("previous_hash")?,
+        hash: row.try_get("hash")?,
+    })
+}
+
+/// One account of a trial balance.
+#[derive(Debug, Clone, PartialEq, Eq, serde::Serialize)]
+#[serde(rename_all = "camelCase")]
+pub struct BalanceRow {
+    pub tenant_id: String,
+    pub account: String,
+    pub currency: String,
+    #[serde(with = "rust_decimal_text")]
+    pub debit: Decimal,
+    #[serde(with = "rust_decimal_text")]
+    pub credit: Decimal,
+}
+
+mod rust_decimal_text {
+    //! Amounts leave as text.
+    pub fn serialize<S: serde::Serializer>(value: &rust_decimal::Decimal, serializer: S) -> Result<S::Ok, S::Error> {
+        serializer.collect_str(value)
+    }
+}
+
+/// Balances of every account, in order.
+///
+/// # Errors
+/// The database is away.
+pub async fn balances(db: &mut PgConnection) -> Result<Vec<BalanceRow>, sqlx::Error> {
+    let rows = sqlx::query(
+        "select tenant_id, account_code, currency, debit, credit
+           from fis_account_balance
+          order by tenant_id, account_code, currency",
+    )
+    .fetch_all(db)
+    .await?;
+    rows.iter()
+        .map(|row| {
+            Ok(BalanceRow {
+                tenant_id: row.try_get("tenant_id")?,
+                account: row.try_get("account_code")?,
+                currency: row.try_get("currency")?,
+                debit: row.try_get("debit")?,
+                credit: row.try_get("credit")?,
+            })
+        })
+        .collect()
+}

@@ -1,0 +1,262 @@
+//! The SQL of posting, in the order of the phase table. Each statement takes the caller's connection and can only run inside
+//! the caller's transaction. Batches travel as arrays.
+
+use std::collections::{BTreeMap, HashMap, HashSet};
+
+use rust_decimal::Decimal;
+use sqlx::{PgConnection, Row};
+
+use super::decide::{EventKey, Item, Original, Posted, Receipt, Step};
+use super::read;
+use crate::domain::chain::{ChainHead, ChainedEntry};
+use crate::domain::entry::Side;
+use crate::domain::ids::{EventId, TenantId};
+
+pub struct LockedHead {
+    pub chain: ChainHead,
+    pub books_version: i32,
+}
+
+/// Locks in tenant order; otherwise two batches could wait on each other.
+pub async fn lock_heads(
+    db: &mut PgConnection,
+    tenants: &[&str],
+) -> Result<BTreeMap<TenantId, LockedHead>, sqlx::Error> {
+    if tenants.is_empty() {
+        return Ok(BTreeMap::new());
+    }
+    let rows = sqlx::query(
+        "select tenant_id, seq, hash, books_version
+           from fis_chain_head
+          where tenant_id = any($1)
+          order by tenant_id
+            for update",
+    )
+    .bind(tenants)
+    .fetch_all(db)
+    .await?;
+    let mut heads = BTreeMap::new();
+    for row in rows {
+        let chain = ChainHead { seq: row.try_get("seq")?, hash: row.try_get("hash")? };
+        heads.insert(read::tenant(&row)?, LockedHead { chain, books_version: row.try_get("books_version")? });
+    }
+    Ok(heads)
+}
+
+pub async fn find_posted(db: &mut PgConnection, items: &[Item<'_>]) -> Result<HashMap<EventKey, Posted>, sqlx::Error> {
+    let (tenants, events): (Vec<&str>, Vec<&str>) = items
+        .iter()
+        .filter_map(|item| item.facts.as_ref())
+        .map(|facts| (facts.tenant_id.as_str(), facts.event_id.as_str()))
+        .unzip();
+    if tenants.is_empty() {
+        return Ok(HashMap::new());
+    }
+    let rows = sqlx::query(
+        "select e.tenant_id, e.event_id, e.payload_hash, e.seq, e.entry_id, e.hash
+           from unnest($1::text[], $2::text[]) as wanted (tenant_id, event_id)
+           join fis_journal_entry e using (tenant_id, event_id)",
+    )
+    .bind(tenants)
+    .bind(events)
+    .fetch_all(db)
+    .await?;
+    let mut posted = HashMap::with_capacity(rows.len());
+    for row in rows {
+        let receipt =
+            Receipt { seq: row.try_get("seq")?, entry_id: row.try_get("entry_id")?, hash: row.try_get("hash")? };
+        posted.insert(event_key(&row)?, Posted { payload_hash: row.try_get("payload_hash")?, receipt });
+    }
+    Ok(posted)
+}
+
+fn event_key(row: &sqlx::postgres::PgRow) -> Result<EventKey, sqlx::Error> {
+    let event: &str = row.try_get("event_id")?;
+    Ok((read::tenant(row)?, EventId::parse(event).map_err(|error| sqlx::Error::Decode(Box::new(error)))?))
+}
+
+pub async fn find_originals(
+    db: &mut PgConnection,
+    items: &[Item<'_>],
+) -> Result<HashMap<EventKey, Original>, sqlx::Error> {
+    let wanted = items.iter().filter_map(|item| match (&item.facts, &item.step) {
+        (Some(facts), Step::Reverse { request, .. }) => Some((facts.tenant_id.as_str(), request.original.as_str())),
+        _ => None,
+    });
+    let (tenants, events): (Vec<&str>, Vec<&str>) = wanted.unzip();
+    let rows = sqlx::query(
+        "select distinct on (e.tenant_id, e.seq)
+                e.tenant_id, e.event_id, e.seq, e.entry_id, e.accounting_date,
+                exists (select from fis_journal_entry r
+                         where r.tenant_id = e.tenant_id and r.reverses_entry_id = e.entry_id) as reversed
+           from unnest($1::text[], $2::text[]) as wanted (tenant_id, event_id)
+           join fis_journal_entry e using (tenant_id, event_id)
+          order by e.tenant_id, e.seq",
+    )
+    .bind(tenants)
+    .bind(events)
+    .fetch_all(&mut *db)
+    .await?;
+    let mut originals = HashMap::with_capacity(rows.len());
+    let mut places = Vec::with_capacity(rows.len());
+    for row in rows {
+        let key = event_key(&row)?;
+        places.push((key.0.clone(), row.try_get::<i64, _>("seq")?));
+        let original = Original {
+            entry_id: row.try_get("entry_id")?,
+            accounting_date: row.try_get("accounting_date")?,
+            lines: Vec::new(),
+            reversed: row.try_get("reversed")?,
+        };
+        originals.insert(key, original);
+    }
+    let mut lines = read::lines(db, &places).await?;
+    for (tenant, seq) in places {
+        let id = crate::domain::ids::entry_id(&tenant, seq);
+        if let Some(original) = originals.values_mut().find(|original| original.entry_id == id) {
+            original.lines = lines.remove(&(tenant, seq)).unwrap_or_default();
+        }
+    }
+    Ok(originals)
+}
+
+pub async fn insert_entries(db: &mut PgConnection, entries: &[ChainedEntry]) -> Result<(), sqlx::Error> {
+    macro_rules! column {
+        ($entry:ident => $value:expr) => {
+            entries.iter().map(|$entry| $value).collect::<Vec<_>>()
+        };
+    }
+    sqlx::query(
+        "insert into fis_journal_entry
+             (tenant_id, seq, event_id, event_type, payload_hash, accounting_date, posted_at, description, rule_name,
+              rule_version, reverses_entry_id, previous_hash, hash, lane, message_id, correlation_id, traceparent)
+         select * from unnest($1::text[], $2::bigint[], $3::text[], $4::text[], $5::text[], $6::date[], $7::timestamptz[],
+              $8::text[], $9::text[], $10::integer[], $11::text[], $12::text[], $13::text[], $14::text[], $15::text[],
+              $16::text[], $17::text[])",
+    )
+    .bind(column!(e => e.origin.tenant_id.as_str()))
+    .bind(column!(e => e.seq))
+    .bind(column!(e => e.origin.event_id.as_str()))
+    .bind(column!(e => e.origin.event_type.as_str()))
+    .bind(column!(e => e.origin.payload_hash.as_str()))
+    .bind(column!(e => e.accounting_date))
+    .bind(column!(e => e.posted_at))
+    .bind(column!(e => e.description.as_str()))
+    .bind(column!(e => e.origin.rule_name.as_str()))
+    .bind(column!(e => e.origin.rule_version))
+    .bind(column!(e => e.reverses_entry_id.as_deref()))
+    .bind(column!(e => e.previous_hash.as_str()))
+    .bind(column!(e => e.hash.as_str()))
+    .bind(column!(e => e.origin.lane))
+    .bind(column!(e => e.origin.message_id.as_deref()))
+    .bind(column!(e => e.origin.correlation_id.as_deref()))
+    .bind(column!(e => e.origin.traceparent.as_deref()))
+    .execute(db)
+    .await?;
+    Ok(())
+}
+
+pub async fn insert_lines(db: &mut PgConnection, entries: &[ChainedEntry]) -> Result<(), sqlx::Error> {
+    let total = entries.iter().map(|entry| entry.lines.len()).sum();
+    let (mut tenants, mut seqs, mut numbers) =
+        (Vec::with_capacity(total), Vec::with_capacity(total), Vec::with_capacity(total));
+    let (mut accounts, mut sides, mut amounts) =
+        (Vec::with_capacity(total), Vec::with_capacity(total), Vec::with_capacity(total));
+    let (mut currencies, mut base_amounts) = (Vec::with_capacity(total), Vec::with_capacity(total));
+    for entry in entries {
+        for (line, number) in entry.lines.iter().zip(1i16..) {
+            tenants.push(entry.origin.tenant_id.as_str());
+            seqs.push(entry.seq);
+            numbers.push(number);
+            accounts.push(line.account.as_str());
+            sides.push(line.side.as_str());
+            amounts.push(line.amount);
+            currencies.push(line.currency.code());
+            base_amounts.push(line.base_amount);
+        }
+    }
+    sqlx::query(
+        "insert into fis_journal_line (tenant_id, seq, line_no, account_code, side, amount, currency, base_amount)
+         select * from unnest($1::text[], $2::bigint[], $3::smallint[], $4::text[], $5::text[], $6::numeric[], $7::text[], $8::numeric[])",
+    )
+    .bind(tenants)
+    .bind(seqs)
+    .bind(numbers)
+    .bind(accounts)
+    .bind(sides)
+    .bind(amounts)
+    .bind(currencies)
+    .bind(base_amounts)
+    .execute(db)
+    .await?;
+    Ok(())
+}
+
+/// One row per account and currency, however many lines touch it, in key order.
+pub async fn add_to_balances(db: &mut PgConnection, entries: &[ChainedEntry]) -> Result<(), sqlx::Error> {
+    let mut sums: BTreeMap<(&str, &str, &str), (Decimal, Decimal)> = BTreeMap::new();
+    for entry in entries {
+        for line in &entry.lines {
+            let key = (entry.origin.tenant_id.as_str(), line.account.as_str(), line.currency.code());
+            let sum = sums.entry(key).or_default();
+            match line.side {
+                Side::Debit => sum.0 += line.amount,
+                Side::Credit => sum.1 += line.amount,
+            }
+        }
+    }
+    macro_rules! column {
+        ($pattern:pat => $value:expr) => {
+            sums.iter().map(|$pattern| $value).collect::<Vec<_>>()
+        };
+    }
+    sqlx::query(
+        "insert into fis_account_balance as b (tenant_id, account_code, currency, debit, credit)
+         select * from unnest($1::text[], $2::text[], $3::text[], $4::numeric[], $5::numeric[])
+             on conflict (tenant_id, account_code, currency)
+             do update set debit = b.debit + excluded.debit, credit = b.credit + excluded.credit",
+    )
+    .bind(column!(((tenant, _, _), _) => *tenant))
+    .bind(column!(((_, account, _), _) => *account))
+    .bind(column!(((_, _, currency), _) => *currency))
+    .bind(column!((_, (debit, _)) => *debit))
+    .bind(column!((_, (_, credit)) => *credit))
+    .execute(db)
+    .await?;
+    Ok(())
+}
+
+pub async fn insert_outbox_entries(db: &mut PgConnection, entries: &[ChainedEntry]) -> Result<(), sqlx::Error> {
+    let tenants: Vec<&str> = entries.iter().map(|entry| entry.origin.tenant_id.as_str()).collect();
+    let seqs: Vec<i64> = entries.iter().map(|entry| entry.seq).collect();
+    sqlx::query("insert into fis_outbox (tenant_id, seq) select * from unnest($1::text[], $2::bigint[])")
+        .bind(tenants)
+        .bind(seqs)
+        .execute(db)
+        .await?;
+    Ok(())
+}
+
+/// The last statement of the transaction. It must find every head: a head that is gone means that the lock was not held.
+pub async fn move_heads(
+    db: &mut PgConnection,
+    heads: &BTreeMap<TenantId, ChainHead>,
+    moved: &HashSet<TenantId>,
+) -> Result<(), sqlx::Error> {
+    let heads: Vec<_> = heads.iter().filter(|(tenant, _)| moved.contains(*tenant)).collect();
+    let tenants: Vec<&str> = heads.iter().map(|(tenant, _)| tenant.as_str()).collect();
+    let seqs: Vec<i64> = heads.iter().map(|(_, head)| head.seq).collect();
+    let hashes: Vec<&str> = heads.iter().map(|(_, head)| head.hash.as_str()).collect();
+    let updated = sqlx::query(
+        "update fis_chain_head h
+            set seq = moved.seq, hash = moved.hash
+           from unnest($1::text[], $2::bigint[], $3::text[]) as moved (tenant_id, seq, hash)
+          where h.tenant_id = moved.tenant_id",
+    )
+    .bind(tenants)
+    .bind(seqs)
+    .bind(hashes)
+    .execute(db)
+    .await?;
+    if updated.rows_affected() == heads.len() as u64 { Ok(()) } else { Err(sqlx::Error::RowNotFound) }
+}

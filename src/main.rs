@@ -1,0 +1,29 @@
+//! The executable: parse, hand over, choose the exit code. 0 done, 1 failed, 2 wrong usage.
+
+use std::process::ExitCode;
+
+use clap::Parser;
+use fis::cli::Cli;
+
+fn main() -> ExitCode {
+    // Before anything can speak TLS: two providers may be compiled in by features, one is chosen here.
+    let _ = rustls::crypto::ring::default_provider().install_default();
+    let cli = Cli::parse();
+    let runtime = match tokio::runtime::Builder::new_multi_thread().enable_all().build() {
+        Ok(runtime) => runtime,
+        Err(error) => {
+            eprintln!("fis: cannot start: {error}");
+            return ExitCode::FAILURE;
+        }
+    };
+    let code = match runtime.block_on(cli.run()) {
+        Ok(code) => code,
+        Err(error) => {
+            eprintln!("fis: {error:#}");
+            ExitCode::FAILURE
+        }
+    };
+    // Whatever still runs in the background is of no interest any more.
+    runtime.shutdown_background();
+    code
+}

@@ -1,0 +1,136 @@
+//! From the dead-letter queue into the table. A letter that the pipeline rejected is recorded already, in the transaction
+//! that rejected it; what the broker dead-lettered by itself is recorded here, with the broker's reason.
+
+use std::time::Duration;
+
+use tokio_util::sync::CancellationToken;
+
+use super::statements;
+use crate::domain::dead_letter::{DeadLetter, dead_letter_id};
+use crate::domain::disposition::{Failure, Reason};
+use crate::domain::event::{Identity, RawMessage, decode};
+use crate::platform::amqp::{AmqpError, Connection, Consumer, Delivery, Limits, Receiver};
+use crate::platform::faults::{self, crash_point};
+use crate::platform::health::{Health, Part};
+use crate::platform::postgres::Postgres;
+use crate::platform::time::{self, Backoff};
+use crate::platform::{config, metrics};
+
+pub const DEAD_LETTER_QUEUE: &str = "fis.ingestion.dlq.queue";
+/// Dead letters per batch; their bodies are held twice while they are written.
+const LETTERS_MAX: u16 = 500;
+
+#[derive(Debug, thiserror::Error)]
+enum ParkError {
+    #[error(transparent)]
+    Amqp(#[from] AmqpError),
+    #[error(transparent)]
+    Sql(#[from] sqlx::Error),
+}
+
+pub struct Parking {
+    pub postgres: Postgres,
+    pub amqp: config::Amqp,
+    pub intake: config::Intake,
+    pub health: Health,
+}
+
+impl Parking {
+    /// Parks until `stop`. While PostgreSQL is away the letters wait in their queue.
+    pub async fn run(&self, stop: &CancellationToken) {
+        let mut backoff = Backoff::new(Duration::from_millis(200), Duration::from_secs(10));
+        loop {
+            match self.session(stop, &mut backoff).await {
+                Ok(()) => return,
+                Err(error) => {
+                    if let ParkError::Sql(error) = &error {
+                        self.health.away(Part::Postgres, &error.to_string());
+                    }
+                    tracing::warn!(error = %error, "parking lost its session, trying again");
+                }
+            }
+            tokio::select! {
+                () = tokio::time::sleep(backoff.delay()) => {}
+                () = stop.cancelled() => return,
+            }
+        }
+    }
+
+    async fn session(&self, stop: &CancellationToken, backoff: &mut Backoff) -> Result<(), ParkError> {
+        // Only with a database to park in; otherwise each session would spend the letters' delivery counts.
+        sqlx::query("select 1").execute(&self.postgres.pool).await?;
+        let connection = Connection::open(&self.amqp, "fis parking").await?;
+        let consumer = Consumer::open(&connection, DEAD_LETTER_QUEUE, LETTERS_MAX).await?;
+        let limits = Limits { events_max: usize::from(LETTERS_MAX), ..Limits::new(&self.intake) };
+        let mut receiver = Receiver::new(consumer, limits);
+        while let Some(batch) = receiver.next_batch(stop).await? {
+            let letters: Vec<DeadLetter> = batch.iter().map(unrecorded).collect();
+            let mut db = self.postgres.pool.acquire().await?;
+            let new = statements::insert_unrecorded(&mut db, &letters, time::now()).await?;
+            crash_point(faults::AFTER_PARK);
+            receiver.consumer().settle(&batch, |_| false).await?;
+            backoff.reset();
+            metrics::parked(false, new);
+            metrics::parked(true, (batch.len() as u64).saturating_sub(new));
+        }
+        connection.close().await;
+        Ok(())
+    }
+}
+
+/// The id of the dead letter that a message is or would be.
+#[must_use]
+pub fn letter_id(delivery: &Delivery, routing_key: &str) -> String {
+    let headers =
+        delivery.properties.headers_starting("cloudEvents").chain(delivery.properties.headers_starting("x-fis-tenant"));
+    dead_letter_id(routing_key, headers, &delivery.body)
+}
+
+/// The letter as it would be recorded if nobody had: with the broker's reason.
+fn unrecorded(delivery: &Delivery) -> DeadLetter {
+    let (queue, death, key) = delivery.properties.death().unwrap_or_default();
+    let routing_key = if key.is_empty() { delivery.routing_key.clone() } else { key };
+    let header = |name: &str| delivery.properties.header(name);
+    let message = RawMessage {
+        body: &delivery.body,
+        routing_key: &routing_key,
+        content_type: delivery.properties.content_type(),
+        header: &header,
+    };
+    let (identity, failure) = match decode(message, None) {
+        Ok(event) => {
+            let identity = Identity {
+                tenant_id: Some(event.tenant_id),
+                event_id: Some(event.event_id),
+                event_type: Some(event.event_type),
+                correlation_id: event.correlation_id,
+            };
+            (
+                identity,
+                Failure::new(Reason::DeliveryLimit, format!("the broker dead-lettered it from {queue}: {death}")),
+            )
+        }
+        Err(undecodable) => (undecodable.identity, undecodable.failure),
+    };
+    DeadLetter {
+        id: letter_id(delivery, &routing_key),
+        identity,
+        lane: lane_of(&queue),
+        failure,
+        money: None,
+        message_id: delivery.properties.message_id().map(ToOwned::to_owned),
+        traceparent: None,
+        properties: delivery.properties.to_text(),
+        body: delivery.body.clone(),
+        routing_key,
+    }
+}
+
+fn lane_of(queue: &str) -> &'static str {
+    match queue {
+        "fis.urgent.queue" => "urgent",
+        "fis.ingestion.queue" => "live",
+        "fis.backfill.queue" => "backfill",
+        _ => "unknown",
+    }
+}

@@ -1,0 +1,45 @@
+//! The SQL of parking.
+
+use chrono::{DateTime, Utc};
+use sqlx::PgConnection;
+
+use crate::domain::dead_letter::DeadLetter;
+use crate::domain::ids::{EventId, EventType, TenantId};
+
+/// Writes down what the pipeline has not written down already; returns how many were new.
+pub async fn insert_unrecorded(
+    db: &mut PgConnection,
+    letters: &[DeadLetter],
+    now: DateTime<Utc>,
+) -> Result<u64, sqlx::Error> {
+    macro_rules! column {
+        ($letter:ident => $value:expr) => {
+            letters.iter().map(|$letter| $value).collect::<Vec<_>>()
+        };
+    }
+    let inserted = sqlx::query(
+        "insert into fis_dead_letter
+             (id, tenant_id, event_id, event_type, routing_key, lane, reason, detail, message_id, correlation_id,
+              properties, body, first_seen_at, last_seen_at)
+         select *, $13, $13
+           from unnest($1::text[], $2::text[], $3::text[], $4::text[], $5::text[], $6::text[], $7::text[], $8::text[],
+                       $9::text[], $10::text[], $11::text[], $12::bytea[])
+             on conflict (id) do nothing",
+    )
+    .bind(column!(letter => letter.id.as_str()))
+    .bind(column!(letter => letter.identity.tenant_id.as_ref().map(TenantId::as_str)))
+    .bind(column!(letter => letter.identity.event_id.as_ref().map(EventId::as_str)))
+    .bind(column!(letter => letter.identity.event_type.as_ref().map(EventType::as_str)))
+    .bind(column!(letter => letter.routing_key.as_str()))
+    .bind(column!(letter => letter.lane))
+    .bind(column!(letter => letter.failure.reason.code()))
+    .bind(column!(letter => letter.failure.detail.as_str()))
+    .bind(column!(letter => letter.message_id.as_deref()))
+    .bind(column!(letter => letter.identity.correlation_id.as_deref()))
+    .bind(column!(letter => letter.properties.as_str()))
+    .bind(column!(letter => letter.body.as_slice()))
+    .bind(now)
+    .execute(db)
+    .await?;
+    Ok(inserted.rows_affected())
+}

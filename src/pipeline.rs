@@ -1,0 +1,401 @@
+//! THE STORY: receive → claim → map → post → mark → settle. Read this first.
+//!
+//! | # | phase | here | a crash right after it |
+//! |---|---|---|---|
+//! | 1 | receive | `Receiver::next_batch`, then `read` decodes | redelivered |
+//! | 2 | claim | `claim::claim` in Redis | redelivered; the key says PROCESSING, which proves nothing |
+//! | 3 | map | `items`: the tenant's books turn events into balanced entries or reasons | redelivered |
+//! | 4 | post | `journal::post`: one transaction | redelivered; the ledger knows it: duplicate |
+//! | 5 | mark | `claim::mark` in Redis | redelivered: duplicate |
+//! | 6 | settle | `Consumer::settle`: reject the rejected, acknowledge the rest | – |
+//!
+//! Redis hurries, PostgreSQL decides, the broker is told last. Here, and only here, a disposition (ledger word) becomes a
+//! settlement (AMQP word).
+
+mod origin;
+
+use std::collections::HashMap;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::time::{Duration, Instant};
+
+use tokio::sync::Notify;
+use tokio_util::sync::CancellationToken;
+
+use crate::domain::books::{Books, Mapped};
+use crate::domain::disposition::{Disposition, Failure, Reason};
+use crate::domain::event::{InboundEvent, RawMessage, Undecodable, decode};
+use crate::domain::ids::TenantId;
+use crate::domain::retry::RetryPolicy;
+use crate::intake::Lane;
+use crate::intake::claim::{self, Key, Mark, Status};
+use crate::journal::books::BooksShelf;
+use crate::journal::{self, Item, PostError, Step, Verdict};
+use crate::outbox;
+use crate::platform::amqp::{AmqpError, Delivery, Receiver};
+use crate::platform::faults::{self, crash_point};
+use crate::platform::health::{Health, Part};
+use crate::platform::metrics;
+use crate::platform::postgres::{Fault, Postgres};
+use crate::platform::redis::Redis;
+use crate::platform::time::{self, Backoff};
+use origin::Origin;
+
+/// At this delivery count an event is rejected before any work: it has ended the process, or its session, too often.
+const DELIVERIES_MAX: i64 = 20;
+
+pub struct Pipeline {
+    pub postgres: Postgres,
+    pub redis: Redis,
+    pub books: BooksShelf,
+    pub policy: RetryPolicy,
+    pub default_tenant: Option<TenantId>,
+    /// How long deliveries are held while PostgreSQL is away before the session is given up once.
+    pub hold: Duration,
+    /// Rung after a commit, for the relay.
+    pub wake: Arc<Notify>,
+    pub health: Health,
+    /// Deliveries taken and not yet settled.
+    pub in_hand: AtomicUsize,
+}
+
+#[derive(Debug, thiserror::Error)]
+pub enum PipelineError {
+    #[error(transparent)]
+    Amqp(#[from] AmqpError),
+    #[error("PostgreSQL has been away for too long to hold deliveries: {0}")]
+    HeldTooLong(String),
+    #[error("told to stop while PostgreSQL is away")]
+    Stopped,
+}
+
+/// One delivery and what its bytes say.
+struct Event<'a> {
+    origin: Origin<'a>,
+    read: Result<InboundEvent<'a>, Box<Undecodable>>,
+}
+
+impl Pipeline {
+    /// Follows one lane until `stop`, then finishes what the broker has sent already.
+    ///
+    /// # Errors
+    /// The session is lost. What was not settled comes again.
+    pub async fn follow(
+        &self,
+        lane: Lane,
+        receiver: &mut Receiver,
+        stop: &CancellationToken,
+    ) -> Result<(), PipelineError> {
+        while let Some(batch) = receiver.next_batch(stop).await? {
+            self.take(lane, receiver, &batch, stop).await?;
+        }
+        receiver.consumer().cancel().await?;
+        let never = CancellationToken::new();
+        loop {
+            match receiver.next_batch(&never).await {
+                Ok(Some(batch)) => self.take(lane, receiver, &batch, stop).await?,
+                Ok(None) | Err(AmqpError::Cancelled { .. }) => return Ok(()),
+                Err(error) => return Err(error.into()),
+            }
+        }
+    }
+
+    async fn take(
+        &self,
+        lane: Lane,
+        receiver: &Receiver,
+        batch: &[Delivery],
+        stop: &CancellationToken,
+    ) -> Result<(), PipelineError> {
+        metrics::batch(batch.len());
+        self.in_hand.fetch_add(batch.len(), Ordering::SeqCst);
+        let settled = self.process_and_settle(lane, receiver, batch, stop).await;
+        self.in_hand.fetch_sub(batch.len(), Ordering::SeqCst);
+        settled
+    }
+
+    async fn process_and_settle(
+        &self,
+        lane: Lane,
+        receiver: &Receiver,
+        batch: &[Delivery],
+        stop: &CancellationToken,
+    ) -> Result<(), PipelineError> {
+        let verdicts = self.process(lane, batch, stop).await?;
+        receiver
+            .consumer()
+            .settle(batch, |index| matches!(verdicts.get(index), Some(Verdict::Rejected { .. })))
+            .await?;
+        crash_point(faults::AFTER_SETTLE);
+        count(lane, &verdicts);
+        Ok(())
+    }
+
+    /// Brings a batch to its end: a verdict for every delivery, in order, committed. One event is the batch of one.
+    ///
+    /// # Errors
+    /// Nothing of this batch may be settled.
+    pub async fn process(
+        &self,
+        lane: Lane,
+        batch: &[Delivery],
+        stop: &CancellationToken,
+    ) -> Result<Vec<Verdict>, PipelineError> {
+        let events: Vec<Event<'_>> = batch.iter().map(|delivery| self.read(lane, delivery)).collect();
+
+        let (places, keys): (Vec<usize>, Vec<Key<'_>>) =
+            events.iter().enumerate().filter_map(|(i, e)| Some((i, e.key()?))).unzip();
+        let now = time::now();
+        let known = claim::claim(&self.redis, &self.postgres.epoch(), &keys, now).await;
+        crash_point(faults::AFTER_CLAIM);
+
+        let mut verdicts: Vec<Option<Verdict>> = vec![None; events.len()];
+        for (place, _) in places.iter().zip(&known).filter(|(_, known)| **known) {
+            if let Some(verdict) = verdicts.get_mut(*place) {
+                *verdict = Some(Verdict::Duplicate(None));
+            }
+        }
+        let rest: Vec<usize> = (0..events.len()).filter(|index| matches!(verdicts.get(*index), Some(None))).collect();
+        if !rest.is_empty() {
+            let rest_events: Vec<&Event<'_>> = rest.iter().filter_map(|index| events.get(*index)).collect();
+            let posted = self.post(&rest_events, stop).await?;
+            self.wake.notify_one();
+            self.mark(&rest_events, &posted).await;
+            crash_point(faults::AFTER_MARK);
+            for (index, verdict) in rest.into_iter().zip(posted) {
+                if let Some(place) = verdicts.get_mut(index) {
+                    *place = Some(verdict);
+                }
+            }
+        }
+        Ok(verdicts
+            .into_iter()
+            .map(|verdict| verdict.unwrap_or_else(|| unreachable!("every event was posted or known")))
+            .collect())
+    }
+
+    /// Phase 1: what the bytes say.
+    fn read<'a>(&self, lane: Lane, delivery: &'a Delivery) -> Event<'a> {
+        if delivery.delivery_count() >= DELIVERIES_MAX {
+            let detail = format!("delivered {} times without an end", delivery.delivery_count());
+            let failure = Failure::new(Reason::DeliveryLimit, detail);
+            let read = Err(Box::new(Undecodable { failure, identity: crate::domain::event::Identity::default() }));
+            return Event { origin: Origin::new(delivery, lane), read };
+        }
+        let header = |name: &str| delivery.properties.header(name);
+        let message = RawMessage {
+            body: &delivery.body,
+            routing_key: &delivery.routing_key,
+            content_type: delivery.properties.content_type(),
+            header: &header,
+        };
+        let read = decode(message, self.default_tenant.as_ref());
+        Event { origin: Origin::new(delivery, lane).identified(&read), read }
+    }
+
+    /// Phase 3: what the books make of it.
+    fn item<'e>(&self, event: &'e Event<'_>, books: &HashMap<TenantId, Arc<Books>>) -> Item<'e> {
+        let inbound = match &event.read {
+            Ok(inbound) => inbound,
+            Err(undecodable) => {
+                return Item { facts: None, step: Step::Fail(undecodable.failure.clone()), source: &event.origin };
+            }
+        };
+        let books = books.get(&inbound.tenant_id);
+        let step = match books {
+            None => {
+                let detail = format!("tenant `{}` has no books", inbound.tenant_id);
+                Step::Fail(Failure::new(Reason::UnknownTenant, detail))
+            }
+            Some(books) => match books.map(inbound, event.origin.received_at) {
+                Ok(Mapped::Entry { entry, rule }) => Step::Post { entry, rule },
+                Ok(Mapped::Reversal(request)) => Step::Reverse { request, books: Arc::clone(books) },
+                Ok(Mapped::Ignored) => Step::Ignore,
+                Err(failure) => Step::Fail(failure),
+            },
+        };
+        let may_wait = match &step {
+            Step::Fail(failure) => failure.reason.disposition() == Disposition::Hold,
+            Step::Reverse { .. } => true,
+            Step::Post { .. } | Step::Ignore => false,
+        };
+        let own_policy = books.filter(|_| may_wait).and_then(|books| books.retry_policy(inbound));
+        let policy = own_policy.unwrap_or(&self.policy).clone();
+        Item {
+            facts: Some(event.origin.facts(inbound, books.map(|books| books.version), policy)),
+            step,
+            source: &event.origin,
+        }
+    }
+
+    /// Phase 4, as often as it takes: stale books are mapped again, an outage is sat out, poison is isolated.
+    async fn post(&self, events: &[&Event<'_>], stop: &CancellationToken) -> Result<Vec<Verdict>, PipelineError> {
+        let mut outage = Outage::new(self.hold);
+        loop {
+            let books = self.books.view();
+            let items = events.iter().map(|event| self.item(event, &books)).collect();
+            let (sqlstate, message) = match self.try_post(items, &mut outage, stop).await? {
+                Attempt::Done(verdicts) => return Ok(verdicts),
+                Attempt::Again => continue,
+                Attempt::Refused { sqlstate, message } => (sqlstate, message),
+            };
+            if let [event] = events {
+                let failure = Failure::new(Reason::DatabaseRefused, format!("SQLSTATE {sqlstate}: {message}"));
+                return self.post_refusal(event, failure, stop).await;
+            }
+            // Somebody in here is refused. Halve until it is alone; the others are posted, in order.
+            let (first, second) = events.split_at(events.len() / 2);
+            let mut verdicts = Box::pin(self.post(first, stop)).await?;
+            verdicts.extend(Box::pin(self.post(second, stop)).await?);
+            return Ok(verdicts);
+        }
+    }
+
+    /// Writes down that PostgreSQL refuses an event. A refusal of that is trouble of the server's, to be sat out.
+    async fn post_refusal(
+        &self,
+        event: &Event<'_>,
+        failure: Failure,
+        stop: &CancellationToken,
+    ) -> Result<Vec<Verdict>, PipelineError> {
+        let mut outage = Outage::new(self.hold);
+        loop {
+            let item = Item { facts: None, step: Step::Fail(failure.clone()), source: &event.origin };
+            match self.try_post(vec![item], &mut outage, stop).await? {
+                Attempt::Done(verdicts) => return Ok(verdicts),
+                Attempt::Again => {}
+                Attempt::Refused { sqlstate, message } => {
+                    self.sit_out(&mut outage, format!("{sqlstate} {message}"), stop).await?;
+                }
+            }
+        }
+    }
+
+    async fn try_post(
+        &self,
+        items: Vec<Item<'_>>,
+        outage: &mut Outage,
+        stop: &CancellationToken,
+    ) -> Result<Attempt, PipelineError> {
+        let error = match journal::post(&self.postgres.pool, items, outbox::properties_text).await {
+            Ok(verdicts) => {
+                self.health.back(Part::Postgres);
+                return Ok(Attempt::Done(verdicts));
+            }
+            Err(PostError::StaleBooks) => match self.books.refresh(&self.postgres.pool).await {
+                Ok(_) => return Ok(Attempt::Again),
+                Err(journal::books::BooksError::Sql(error)) => error,
+                Err(error) => {
+                    self.sit_out(outage, error.to_string(), stop).await?;
+                    return Ok(Attempt::Again);
+                }
+            },
+            Err(PostError::Sql(error)) => error,
+        };
+        match Fault::of(&error) {
+            Fault::Refused { sqlstate, message } => Ok(Attempt::Refused { sqlstate, message }),
+            Fault::Away(why) => {
+                self.sit_out(outage, why, stop).await?;
+                Ok(Attempt::Again)
+            }
+        }
+    }
+
+    /// The breaker: deliveries stay unacknowledged in our hands, nothing more is taken, and no delivery count is spent.
+    async fn sit_out(&self, outage: &mut Outage, why: String, stop: &CancellationToken) -> Result<(), PipelineError> {
+        self.health.away(Part::Postgres, &why);
+        metrics::post_retried();
+        if stop.is_cancelled() {
+            return Err(PipelineError::Stopped);
+        }
+        if outage.since.elapsed() > outage.most {
+            return Err(PipelineError::HeldTooLong(why));
+        }
+        // Nothing is open here: the transaction is gone, the deliveries are ours until they are settled.
+        tokio::select! {
+            () = tokio::time::sleep(outage.backoff.delay()) => Ok(()),
+            () = stop.cancelled() => Err(PipelineError::Stopped),
+        }
+    }
+
+    /// Phase 5: tells Redis what was committed.
+    async fn mark(&self, events: &[&Event<'_>], verdicts: &[Verdict]) {
+        let marks = events.iter().zip(verdicts).filter_map(|(event, verdict)| mark(event.key()?, verdict)).collect();
+        claim::mark(&self.redis, &self.postgres.epoch(), marks, time::now()).await;
+    }
+}
+
+enum Attempt {
+    Done(Vec<Verdict>),
+    Again,
+    Refused { sqlstate: String, message: String },
+}
+
+struct Outage {
+    since: Instant,
+    most: Duration,
+    backoff: Backoff,
+}
+
+impl Outage {
+    fn new(most: Duration) -> Self {
+        let backoff = Backoff::new(Duration::from_millis(50), Duration::from_secs(2));
+        Self { since: Instant::now(), most, backoff }
+    }
+}
+
+impl Event<'_> {
+    fn key(&self) -> Option<Key<'_>> {
+        let event = self.read.as_ref().ok()?;
+        Some(Key { tenant_id: &event.tenant_id, event_id: &event.event_id, payload_hash: &event.payload_hash })
+    }
+}
+
+/// What a verdict makes of a key. A held or ignored event keeps its PROCESSING, which proves nothing.
+fn mark<'a>(key: Key<'a>, verdict: &'a Verdict) -> Option<Mark<'a>> {
+    let completed = |key, receipt: &journal::Receipt| Mark {
+        key,
+        status: Status::Completed,
+        response_body: Some(serde_json::json!({
+            "entryId": receipt.entry_id, "sequence": receipt.seq, "hash": receipt.hash,
+        })),
+    };
+    match verdict {
+        Verdict::Posted(receipt) | Verdict::Duplicate(Some(receipt)) => Some(completed(key, receipt)),
+        // The key belongs to what is posted, not to the event that came with other content.
+        Verdict::Rejected { posted: Some(posted), .. } => {
+            Some(completed(Key { payload_hash: &posted.payload_hash, ..key }, &posted.receipt))
+        }
+        Verdict::Rejected { posted: None, failure } => Some(Mark {
+            key,
+            status: Status::Failed,
+            response_body: Some(serde_json::json!({ "reason": failure.reason.code(), "detail": failure.detail })),
+        }),
+        Verdict::Duplicate(None) | Verdict::Ignored | Verdict::Held(_) => None,
+    }
+}
+
+fn count(lane: Lane, verdicts: &[Verdict]) {
+    let mut outcomes: HashMap<&'static str, u64> = HashMap::new();
+    for verdict in verdicts {
+        let outcome = match verdict {
+            Verdict::Posted(_) => "posted",
+            Verdict::Duplicate(_) => "duplicate",
+            Verdict::Ignored => "ignored",
+            Verdict::Held(failure) => {
+                metrics::held(failure.reason.code());
+                "held"
+            }
+            Verdict::Rejected { failure, .. } => {
+                debug_assert_eq!(failure.reason.disposition(), Disposition::Reject);
+                metrics::rejected(failure.reason.code());
+                tracing::info!(lane = lane.name(), reason = failure.reason.code(), "rejected an event: {failure}");
+                "rejected"
+            }
+        };
+        *outcomes.entry(outcome).or_default() += 1;
+    }
+    for (outcome, count) in outcomes {
+        metrics::deliveries(lane.name(), outcome, count);
+    }
+}

@@ -1,0 +1,124 @@
+//! The message behind an event: what becomes a dead letter or a retry is made from it, only when it is needed.
+
+use chrono::{DateTime, Utc};
+
+use crate::domain::dead_letter::{DeadLetter, money_of};
+use crate::domain::disposition::Failure;
+use crate::domain::event::{Identity, InboundEvent, Undecodable};
+use crate::domain::money::Currency;
+use crate::domain::retry::RetryPolicy;
+use crate::intake::Lane;
+use crate::journal::{ItemFacts, RetryMessage, Source};
+use crate::parking;
+use crate::platform::amqp::Delivery;
+use crate::platform::time;
+
+/// How often an event was held before; travels with the retry.
+const ATTEMPT_HEADER: &str = "x-fis-attempt";
+/// The publisher's own message id, where a retry had to have another one.
+const MESSAGE_ID_HEADER: &str = "x-fis-message-id";
+
+pub struct Origin<'a> {
+    delivery: &'a Delivery,
+    lane: Lane,
+    identity: Identity,
+    money: Option<(rust_decimal::Decimal, Currency)>,
+    pub received_at: DateTime<Utc>,
+}
+
+impl<'a> Origin<'a> {
+    pub fn new(delivery: &'a Delivery, lane: Lane) -> Self {
+        Self { delivery, lane, identity: Identity::default(), money: None, received_at: time::now() }
+    }
+
+    /// Remembers who the event is, where that could be read.
+    pub fn identified(mut self, read: &Result<InboundEvent<'_>, Box<Undecodable>>) -> Self {
+        self.identity = match read {
+            Ok(event) => {
+                self.money = money_of(&event.payload);
+                Identity {
+                    tenant_id: Some(event.tenant_id.clone()),
+                    event_id: Some(event.event_id.clone()),
+                    event_type: Some(event.event_type.clone()),
+                    correlation_id: event.correlation_id.clone(),
+                }
+            }
+            Err(undecodable) => undecodable.identity.clone(),
+        };
+        self
+    }
+
+    pub fn facts(&self, event: &InboundEvent<'_>, books_version: Option<i32>, policy: RetryPolicy) -> ItemFacts {
+        ItemFacts {
+            tenant_id: event.tenant_id.clone(),
+            event_id: event.event_id.clone(),
+            event_type: event.event_type.clone(),
+            payload_hash: event.payload_hash.clone(),
+            lane: self.lane.name(),
+            message_id: self.message_id().map(ToOwned::to_owned),
+            correlation_id: self.correlation_id(),
+            traceparent: self.traceparent(),
+            books_version,
+            attempts: self.attempts(),
+            max_attempts: event.max_attempts,
+            policy,
+        }
+    }
+
+    fn attempts(&self) -> u32 {
+        self.delivery.properties.header_number(ATTEMPT_HEADER).and_then(|n| u32::try_from(n).ok()).unwrap_or(0)
+    }
+
+    fn message_id(&self) -> Option<&str> {
+        let properties = &self.delivery.properties;
+        // PostgreSQL text cannot hold NUL; an id that has one is of no use to anybody.
+        properties.header(MESSAGE_ID_HEADER).or_else(|| properties.message_id()).filter(|id| !id.contains('\0'))
+    }
+
+    fn correlation_id(&self) -> Option<String> {
+        let sent = || self.delivery.properties.correlation_id().filter(|id| !id.contains('\0')).map(ToOwned::to_owned);
+        self.identity.correlation_id.clone().or_else(sent)
+    }
+
+    fn traceparent(&self) -> Option<String> {
+        // The W3C form has 55 characters; anything longer is not one.
+        self.delivery
+            .properties
+            .header("traceparent")
+            .filter(|text| text.len() <= 64 && !text.contains('\0'))
+            .map(ToOwned::to_owned)
+    }
+}
+
+impl Source for Origin<'_> {
+    fn dead_letter(&self, failure: Failure) -> DeadLetter {
+        let properties = &self.delivery.properties;
+        let mut identity = self.identity.clone();
+        identity.correlation_id = self.correlation_id();
+        DeadLetter {
+            id: parking::letter_id(self.delivery, &self.delivery.routing_key),
+            identity,
+            routing_key: self.delivery.routing_key.clone(),
+            lane: self.lane.name(),
+            failure,
+            money: self.money,
+            message_id: self.message_id().map(ToOwned::to_owned),
+            traceparent: self.traceparent(),
+            properties: properties.to_text(),
+            body: self.delivery.body.clone(),
+        }
+    }
+
+    fn retry(&self, attempts: u32) -> RetryMessage {
+        let mut properties = self.delivery.properties.carried().with_number(ATTEMPT_HEADER, i64::from(attempts));
+        if let Some(id) = self.message_id() {
+            properties = properties.with_header(MESSAGE_ID_HEADER, id);
+        }
+        RetryMessage {
+            message_id: format!("retry/{}/{attempts}", parking::letter_id(self.delivery, &self.delivery.routing_key)),
+            routing_key: self.delivery.routing_key.clone(),
+            properties: properties.to_text(),
+            body: self.delivery.body.clone(),
+        }
+    }
+}

@@ -1,0 +1,149 @@
+//! A connection to the broker, made within a deadline. Several addresses may be given, separated by commas; the first
+//! that answers is taken. Credentials never appear in an error.
+
+use std::time::Duration;
+
+use lapin::ConnectionProperties;
+use lapin::options::QueueDeclareOptions;
+use lapin::types::FieldTable;
+use lapin::uri::AMQPUri;
+
+use super::AmqpError;
+use super::management::Management;
+use super::message::short;
+use super::topology::{Applied, Finding, Topology, TopologyError, apply, check};
+use crate::platform::config;
+
+/// Loss is noticed after twice this time. The broker's default of 60 s would mean two silent minutes.
+const HEARTBEAT_SECONDS: u16 = 10;
+
+/// Who am I talking to, for the management API.
+#[derive(Clone)]
+pub struct Address {
+    pub host: String,
+    pub user: String,
+    pub password: config::Secret,
+    pub vhost: String,
+}
+
+pub struct Connection {
+    inner: lapin::Connection,
+    timeout: Duration,
+}
+
+impl Connection {
+    /// # Errors
+    /// No address answers, or none is an AMQP URL.
+    pub async fn open(config: &config::Amqp, name: &str) -> Result<Self, AmqpError> {
+        let timeout = Duration::from_millis(config.timeout_ms);
+        let mut last = AmqpError::Url;
+        for url in config.url.expose().split(',') {
+            let mut uri: AMQPUri = url.trim().parse().map_err(|_| AmqpError::Url)?;
+            uri.query.heartbeat.get_or_insert(HEARTBEAT_SECONDS);
+            let properties = ConnectionProperties::default().with_connection_name(name.into());
+            // lapin has no connect timeout of its own on the asynchronous path.
+            match tokio::time::timeout(timeout, lapin::Connection::connect_uri(uri, properties)).await {
+                Ok(Ok(inner)) => return Ok(Self { inner, timeout }),
+                Ok(Err(error)) => last = AmqpError::from_lapin("connect")(error),
+                Err(_) => last = AmqpError::Timeout { what: "connect", milliseconds: config.timeout_ms },
+            }
+        }
+        Err(last)
+    }
+
+    /// # Errors
+    /// The URL cannot be read.
+    pub fn address(config: &config::Amqp) -> Result<Address, AmqpError> {
+        let first = config.url.expose().split(',').next().unwrap_or_default();
+        let uri: AMQPUri = first.trim().parse().map_err(|_| AmqpError::Url)?;
+        Ok(Address {
+            host: uri.authority.host,
+            user: uri.authority.userinfo.username,
+            password: uri.authority.userinfo.password.as_str().into(),
+            vhost: uri.vhost,
+        })
+    }
+
+    /// The broker has raised an alarm and takes no publishes for now.
+    #[must_use]
+    pub fn is_blocked(&self) -> bool {
+        self.inner.status().blocked()
+    }
+
+    #[must_use]
+    pub fn is_connected(&self) -> bool {
+        self.inner.status().connected()
+    }
+
+    pub(super) async fn channel(&self) -> Result<lapin::Channel, AmqpError> {
+        self.within("open a channel", self.inner.create_channel()).await
+    }
+
+    /// Waits for an answer of the broker, but not for ever. After a timeout the state is unknown and the session must be
+    /// dropped.
+    pub(super) async fn within<T>(
+        &self,
+        what: &'static str,
+        answer: impl Future<Output = lapin::Result<T>>,
+    ) -> Result<T, AmqpError> {
+        within(self.timeout, what, answer).await
+    }
+
+    pub(super) fn timeout(&self) -> Duration {
+        self.timeout
+    }
+
+    /// Declares the topology; see `topology::apply`.
+    ///
+    /// # Errors
+    /// The broker is away or refuses.
+    pub async fn apply_topology(&self, topology: &Topology) -> Result<Vec<Applied>, TopologyError> {
+        apply(topology, &self.inner).await
+    }
+
+    /// Compares the broker with the topology; see `topology::check`.
+    ///
+    /// # Errors
+    /// The broker is away or refuses to be asked.
+    pub async fn check_topology(
+        &self,
+        topology: &Topology,
+        management: Option<&Management>,
+    ) -> Result<Vec<Finding>, TopologyError> {
+        check(topology, &self.inner, management).await
+    }
+
+    /// Messages ready in a queue, as the queue itself says.
+    ///
+    /// # Errors
+    /// There is no such queue, or the broker is away.
+    pub async fn ready_count(&self, queue: &str) -> Result<u32, AmqpError> {
+        let channel = self.channel().await?;
+        let options = QueueDeclareOptions { passive: true, ..QueueDeclareOptions::default() };
+        let declared =
+            self.within("look at a queue", channel.queue_declare(short(queue), options, FieldTable::default())).await?;
+        Ok(declared.message_count())
+    }
+
+    /// Says goodbye; what is unsettled goes back to its queue. A broker that does not answer is left alone.
+    pub async fn close(self) {
+        let goodbye = within(self.timeout, "close", self.inner.close(200, "bye".into())).await;
+        if let Err(error) = goodbye {
+            tracing::debug!(error = %error, "the broker did not say goodbye");
+        }
+    }
+}
+
+pub(super) async fn within<T>(
+    timeout: Duration,
+    what: &'static str,
+    answer: impl Future<Output = lapin::Result<T>>,
+) -> Result<T, AmqpError> {
+    match tokio::time::timeout(timeout, answer).await {
+        Ok(result) => result.map_err(AmqpError::from_lapin(what)),
+        Err(_) => {
+            let milliseconds = u64::try_from(timeout.as_millis()).unwrap_or(u64::MAX);
+            Err(AmqpError::Timeout { what, milliseconds })
+        }
+    }
+}

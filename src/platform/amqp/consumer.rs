@@ -1,0 +1,106 @@
+//! Deliveries come in, verdicts go out. A delivery is settled exactly once, by the consumer it came from, in the order it
+//! came. Nothing is ever acknowledged on a channel other than its own.
+
+use futures::StreamExt;
+use lapin::options::{BasicAckOptions, BasicCancelOptions, BasicConsumeOptions, BasicQosOptions, BasicRejectOptions};
+use lapin::types::FieldTable;
+
+use super::connection::within;
+use super::message::{Properties, short};
+use super::{AmqpError, Connection};
+
+/// A message that the broker waits to hear about.
+#[derive(Debug)]
+pub struct Delivery {
+    tag: u64,
+    pub routing_key: String,
+    pub properties: Properties,
+    pub body: Vec<u8>,
+}
+
+impl Delivery {
+    fn from_lapin(delivery: lapin::message::Delivery) -> Self {
+        Self {
+            tag: delivery.delivery_tag,
+            routing_key: delivery.routing_key.as_str().to_owned(),
+            properties: Properties::from_lapin(delivery.properties),
+            body: delivery.data,
+        }
+    }
+
+    /// How often the broker has delivered it before.
+    #[must_use]
+    pub fn delivery_count(&self) -> i64 {
+        self.properties.header_number("x-delivery-count").unwrap_or(0)
+    }
+}
+
+pub struct Consumer {
+    queue: String,
+    channel: lapin::Channel,
+    stream: lapin::Consumer,
+    tag: String,
+    timeout: std::time::Duration,
+}
+
+impl Consumer {
+    /// Starts consuming with a bound on what is unsettled. The prefetch is also the bound on memory.
+    ///
+    /// # Errors
+    /// The broker is away or has no such queue.
+    pub async fn open(connection: &Connection, queue: &str, prefetch: u16) -> Result<Self, AmqpError> {
+        let channel = connection.channel().await?;
+        // Per consumer: a quorum queue closes the connection over a global limit.
+        connection.within("set the prefetch", channel.basic_qos(prefetch, BasicQosOptions { global: false })).await?;
+        // An empty tag lets the broker choose: a tag that is used again can lose deliveries on 3.x.
+        let consume =
+            channel.basic_consume(short(queue), "".into(), BasicConsumeOptions::default(), FieldTable::default());
+        let stream = connection.within("consume", consume).await?;
+        let tag = stream.tag().as_str().to_owned();
+        Ok(Self { queue: queue.to_owned(), channel, stream, tag, timeout: connection.timeout() })
+    }
+
+    /// The next delivery. Dropping the future loses nothing: the delivery stays in the stream.
+    ///
+    /// # Errors
+    /// The session is lost. The stream's end is one too: the broker cancels consumers whose queue went away.
+    pub async fn next(&mut self) -> Result<Delivery, AmqpError> {
+        match self.stream.next().await {
+            Some(Ok(delivery)) => Ok(Delivery::from_lapin(delivery)),
+            Some(Err(error)) => Err(AmqpError::from_lapin("deliver")(error)),
+            None => Err(AmqpError::Cancelled { queue: self.queue.clone() }),
+        }
+    }
+
+    /// Tells the broker to send no more. What it has sent can still be taken with `next`, until `Cancelled`.
+    ///
+    /// # Errors
+    /// The session is lost.
+    pub async fn cancel(&self) -> Result<(), AmqpError> {
+        let cancel = self.channel.basic_cancel(short(&self.tag), BasicCancelOptions::default());
+        within(self.timeout, "cancel the consumer", cancel).await
+    }
+
+    /// Settles a batch: rejects the rejected one by one, then acknowledges the rest with one word. `batch` must be
+    /// what `next` gave, in that order, since the last call; then everything up to its last tag is ours to settle.
+    ///
+    /// # Errors
+    /// The session is lost; the broker will deliver again what it did not hear about.
+    pub async fn settle(&self, batch: &[Delivery], rejected: impl Fn(usize) -> bool) -> Result<(), AmqpError> {
+        let mut last_taken = None;
+        for (index, delivery) in batch.iter().enumerate() {
+            if rejected(index) {
+                let reject = self.channel.basic_reject(delivery.tag, BasicRejectOptions { requeue: false });
+                within(self.timeout, "reject", reject).await?;
+            } else {
+                last_taken = Some(delivery.tag);
+            }
+        }
+        // The broker closes the channel over a tag it does not know, so the word goes to a tag that was not rejected.
+        if let Some(tag) = last_taken {
+            within(self.timeout, "acknowledge", self.channel.basic_ack(tag, BasicAckOptions { multiple: true }))
+                .await?;
+        }
+        Ok(())
+    }
+}

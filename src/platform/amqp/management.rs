@@ -1,0 +1,319 @@
+//! RabbitMQ's management API, as much of it as the service needs.
+//!
+//! Enters: a base URL, a user and a virtual host. Leaves: JSON. What must never happen: the password reaches an
+//! error, a log line or `{:?}`; a call waits for ever or reads without a bound. One connection per call: these
+//! calls are rare, and a kept connection would have to be watched.
+
+use std::{fmt, future::Future, io, time::Duration};
+
+use base64::{Engine, prelude::BASE64_STANDARD};
+use http_body_util::{BodyExt, Full, LengthLimitError, Limited};
+use hyper::{
+    Method, Request, StatusCode, Uri,
+    body::Bytes,
+    client::conn::http1,
+    header::{AUTHORIZATION, CONNECTION, CONTENT_TYPE, HOST, HeaderValue, InvalidHeaderValue},
+};
+use hyper_util::rt::TokioIo;
+use serde::{Deserialize, Serialize, de::DeserializeOwned};
+use tokio::{net::TcpStream, time::timeout};
+
+/// A healthy management API answers in milliseconds; what takes longer must not hold up a start.
+const STEP_SECONDS_MAX: u64 = 5;
+/// Some hundred bytes per binding: enough for ten thousands of them, and no threat to the memory.
+const ANSWER_BYTES_MAX: usize = 16 * 1024 * 1024;
+/// The broker explains a refusal in one sentence; more would only flood the log.
+const REASON_CHARS_MAX: usize = 300;
+/// The port a URL without one means.
+const HTTP_PORT: u16 = 80;
+
+/// A client for one virtual host.
+#[derive(Clone)]
+pub struct Management {
+    /// `host:port`, an IPv6 host in brackets.
+    address: String,
+    /// What stands before `/api`, for a broker behind a path prefix.
+    prefix: String,
+    authorization: HeaderValue,
+    vhost: String,
+}
+
+/// How many messages a queue holds.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
+pub struct QueueCounts {
+    pub ready: u64,
+    pub unacked: u64,
+}
+
+#[derive(Debug, thiserror::Error)]
+pub enum ManagementError {
+    #[error("the management url is not usable: {reason}")]
+    Url { reason: &'static str },
+    #[error("the management user or password cannot be sent in a header")]
+    Credentials(#[source] InvalidHeaderValue),
+    #[error("the management api at {address} cannot be reached")]
+    Unreachable {
+        address: String,
+        #[source]
+        source: io::Error,
+    },
+    #[error("the management api at {address} gave no answer within {seconds} s")]
+    TimedOut { address: String, seconds: u64 },
+    #[error("the talk with the management api at {address} broke off")]
+    Broken {
+        address: String,
+        #[source]
+        source: hyper::Error,
+    },
+    #[error("the answer to {path} is longer than {bytes} bytes")]
+    TooLong { path: String, bytes: usize },
+    #[error("the answer to {path} could not be read: {reason}")]
+    Unread { path: String, reason: String },
+    #[error("no request could be made for {path}")]
+    Request {
+        path: String,
+        #[source]
+        source: hyper::http::Error,
+    },
+    #[error("{method} {path} was answered with {status}: {reason}")]
+    Status { method: Method, path: String, status: StatusCode, reason: String },
+    #[error("json of {path} is not in the expected form")]
+    Json {
+        path: String,
+        #[source]
+        source: serde_json::Error,
+    },
+}
+
+#[derive(Deserialize)]
+struct CountsRow {
+    // Statistics: absent until the queue has reported for the first time.
+    messages_ready: Option<u64>,
+    messages_unacknowledged: Option<u64>,
+}
+
+impl Management {
+    /// Checks the URL; connects to nothing. Only `http`: the API is meant for the loopback or a private network,
+    /// and TLS in front of it belongs to a proxy.
+    pub fn new(base_url: &str, user: &str, password: &str, vhost: &str) -> Result<Self, ManagementError> {
+        let unusable = |reason| ManagementError::Url { reason };
+        let uri: Uri = base_url.trim_end_matches('/').parse().map_err(|_| unusable("it is not a url"))?;
+        match uri.scheme_str() {
+            Some("http") => {}
+            Some("https") => return Err(unusable("https is unsupported, use http")),
+            Some(_) | None => return Err(unusable("it must begin with http://")),
+        }
+        let authority = uri.authority().ok_or(unusable("it names no host"))?;
+        if authority.as_str().contains('@') {
+            return Err(unusable("user and password do not belong into it"));
+        }
+        if uri.query().is_some() {
+            return Err(unusable("it must not have a query"));
+        }
+        let port = authority.port_u16().unwrap_or(HTTP_PORT);
+        let token = BASE64_STANDARD.encode(format!("{user}:{password}"));
+        let mut authorization =
+            HeaderValue::try_from(format!("Basic {token}")).map_err(ManagementError::Credentials)?;
+        authorization.set_sensitive(true);
+        Ok(Self {
+            address: format!("{}:{port}", authority.host()),
+            prefix: uri.path().trim_end_matches('/').to_owned(),
+            authorization,
+            vhost: vhost.to_owned(),
+        })
+    }
+
+    pub fn vhost(&self) -> &str {
+        &self.vhost
+    }
+
+    /// The path of one object in the virtual host: `queues/%2Ffis/fis.ingestion.queue`.
+    pub fn object_path(&self, kind: &str, name: &str) -> String {
+        format!("{kind}/{}/{}", encode(&self.vhost), encode(name))
+    }
+
+    /// The path of all objects of a kind in the virtual host: `bindings/%2Ffis`.
+    pub fn list_path(&self, kind: &str) -> String {
+        format!("{kind}/{}", encode(&self.vhost))
+    }
+
+    /// `path` is what follows `/api/`, already encoded.
+    pub async fn get_json<T: DeserializeOwned>(&self, path: &str) -> Result<T, ManagementError> {
+        let answer = self.call(Method::GET, path, Bytes::new()).await?;
+        read(path, &answer)
+    }
+
+    /// As [`Self::get_json`], with none for an object that does not exist.
+    pub async fn find_json<T: DeserializeOwned>(&self, path: &str) -> Result<Option<T>, ManagementError> {
+        match self.call(Method::GET, path, Bytes::new()).await {
+            Ok(answer) => read(path, &answer).map(Some),
+            Err(ManagementError::Status { status: StatusCode::NOT_FOUND, .. }) => Ok(None),
+            Err(error) => Err(error),
+        }
+    }
+
+    pub async fn put_json<B: Serialize + ?Sized>(&self, path: &str, body: &B) -> Result<(), ManagementError> {
+        self.call(Method::PUT, path, written(path, body)?).await.map(drop)
+    }
+
+    pub async fn post_json<B: Serialize + ?Sized>(&self, path: &str, body: &B) -> Result<(), ManagementError> {
+        self.call(Method::POST, path, written(path, body)?).await.map(drop)
+    }
+
+    pub async fn delete(&self, path: &str) -> Result<(), ManagementError> {
+        self.call(Method::DELETE, path, Bytes::new()).await.map(drop)
+    }
+
+    /// What a queue holds, up to five seconds old. None while a new queue has not reported yet: that is not zero.
+    pub async fn queue_counts(&self, queue: &str) -> Result<Option<QueueCounts>, ManagementError> {
+        let row: CountsRow = self.get_json(&self.object_path("queues", queue)).await?;
+        let counts = row.messages_ready.zip(row.messages_unacknowledged);
+        Ok(counts.map(|(ready, unacked)| QueueCounts { ready, unacked }))
+    }
+
+    /// One request on one connection. Dropping the future closes the connection; whether the broker has acted on
+    /// it is then unknown.
+    async fn call(&self, method: Method, path: &str, body: Bytes) -> Result<Bytes, ManagementError> {
+        let request = self.request(&method, path, body)?;
+        let stream = self.within(TcpStream::connect(&self.address)).await?;
+        let stream = stream.map_err(|source| ManagementError::Unreachable { address: self.address.clone(), source })?;
+        let broken = |source| ManagementError::Broken { address: self.address.clone(), source };
+        let shaken = self.within(http1::handshake(TokioIo::new(stream))).await?;
+        let (mut sender, connection) = shaken.map_err(broken)?;
+        let talk = async move {
+            let response = sender.send_request(request).await.map_err(broken)?;
+            let status = response.status();
+            let body = Limited::new(response.into_body(), ANSWER_BYTES_MAX).collect().await;
+            // The sender ends here, and with it the connection that is driven beside this.
+            drop(sender);
+            body.map(|body| (status, body.to_bytes())).map_err(|error| unread(path, error))
+        };
+        // Both together: the connection moves the bytes that the talk waits for. Its own error is the talk's, too.
+        let (talked, _driven) = self.within(async { tokio::join!(talk, connection) }).await?;
+        let (status, body) = talked?;
+        if status.is_success() {
+            return Ok(body);
+        }
+        Err(ManagementError::Status { method, path: path.to_owned(), status, reason: reason_of(&body) })
+    }
+
+    fn request(&self, method: &Method, path: &str, body: Bytes) -> Result<Request<Full<Bytes>>, ManagementError> {
+        Request::builder()
+            .method(method.clone())
+            .uri(format!("{}/api/{path}", self.prefix))
+            .header(HOST, self.address.as_str())
+            .header(AUTHORIZATION, self.authorization.clone())
+            .header(CONTENT_TYPE, "application/json")
+            .header(CONNECTION, "close")
+            .body(Full::new(body))
+            .map_err(|source| ManagementError::Request { path: path.to_owned(), source })
+    }
+
+    async fn within<T>(&self, step: impl Future<Output = T>) -> Result<T, ManagementError> {
+        let limit = Duration::from_secs(STEP_SECONDS_MAX);
+        timeout(limit, step)
+            .await
+            .map_err(|_| ManagementError::TimedOut { address: self.address.clone(), seconds: STEP_SECONDS_MAX })
+    }
+}
+
+impl fmt::Debug for Management {
+    /// Without the authorization, which is the password in another spelling.
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Management")
+            .field("address", &self.address)
+            .field("prefix", &self.prefix)
+            .field("vhost", &self.vhost)
+            .finish_non_exhaustive()
+    }
+}
+
+fn read<T: DeserializeOwned>(path: &str, answer: &[u8]) -> Result<T, ManagementError> {
+    serde_json::from_slice(answer).map_err(|source| json(path, source))
+}
+
+fn written<B: Serialize + ?Sized>(path: &str, body: &B) -> Result<Bytes, ManagementError> {
+    let bytes = serde_json::to_vec(body).map_err(|source| json(path, source))?;
+    Ok(Bytes::from(bytes))
+}
+
+fn json(path: &str, source: serde_json::Error) -> ManagementError {
+    ManagementError::Json { path: path.to_owned(), source }
+}
+
+fn unread(path: &str, error: Box<dyn std::error::Error + Send + Sync>) -> ManagementError {
+    if error.is::<LengthLimitError>() {
+        return ManagementError::TooLong { path: path.to_owned(), bytes: ANSWER_BYTES_MAX };
+    }
+    ManagementError::Unread { path: path.to_owned(), reason: error.to_string() }
+}
+
+/// The broker's `reason`, else the beginning of whatever it sent.
+fn reason_of(body: &[u8]) -> String {
+    #[derive(Deserialize)]
+    struct Refused {
+        reason: String,
+    }
+    let text = match serde_json::from_slice::<Refused>(body) {
+        Ok(refused) => refused.reason,
+        Err(_) => String::from_utf8_lossy(body).into_owned(),
+    };
+    text.chars().take(REASON_CHARS_MAX).collect()
+}
+
+/// Percent-encodes one path segment: `/fis` becomes `%2Ffis`.
+pub fn encode(segment: &str) -> String {
+    let mut encoded = String::with_capacity(segment.len());
+    for byte in segment.bytes() {
+        if byte.is_ascii_alphanumeric() || matches!(byte, b'-' | b'.' | b'_' | b'~') {
+            encoded.push(char::from(byte));
+        } else {
+            encoded.push_str(&format!("%{byte:02X}"));
+        }
+    }
+    encoded
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_vhost_with_a_slash_is_one_path_segment() {
+        let management = Management::new("http://localhost:15672/", "u", "p", "/fis").unwrap();
+        assert_eq!(management.object_path("queues", "a b"), "queues/%2Ffis/a%20b");
+        assert_eq!(management.list_path("bindings"), "bindings/%2Ffis");
+        assert_eq!(encode("ä"), "%C3%A4");
+    }
+
+    #[test]
+    fn the_password_appears_neither_in_debug_nor_in_errors() {
+        let management = Management::new("http://localhost", "u", "tops3cret", "/").unwrap();
+        let shown = format!("{management:?}");
+        assert!(!shown.contains("tops3cret") && !shown.contains("dTp0b3"), "{shown}");
+        let error = Management::new("http://u:tops3cret@localhost", "u", "tops3cret", "/");
+        assert!(!format!("{error:?}").contains("tops3cret"));
+    }
+
+    #[test]
+    fn a_url_that_cannot_work_is_refused_with_the_reason() {
+        for (url, reason) in [
+            ("https://localhost:15671", "https is unsupported, use http"),
+            ("localhost:15672", "it must begin with http://"),
+            ("ftp://localhost", "it must begin with http://"),
+            ("http://a b", "it is not a url"),
+            ("http://u:p@localhost", "user and password do not belong into it"),
+            ("http://localhost?x=1", "it must not have a query"),
+        ] {
+            let error = Management::new(url, "u", "p", "/").unwrap_err().to_string();
+            assert!(error.ends_with(reason), "{url}: {error}");
+        }
+    }
+
+    #[tokio::test]
+    async fn a_closed_port_is_told_as_unreachable() {
+        let management = Management::new("http://127.0.0.1:1", "u", "p", "/").unwrap();
+        let error = management.get_json::<serde_json::Value>("overview").await.unwrap_err();
+        assert!(matches!(error, ManagementError::Unreachable { .. }), "{error:?}");
+    }
+}

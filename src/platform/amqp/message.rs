@@ -1,0 +1,230 @@
+//! A message's properties and a message that leaves. Properties can be stored as text and come back whole, so that a
+//! retry or a replay carries what the publisher sent. What would change its meaning on the way back is left out.
+
+use lapin::BasicProperties;
+use lapin::types::{AMQPValue, FieldTable, ShortString};
+
+/// Headers that the broker adds, or that would multiply a message when it is published again.
+const NOT_CARRIED: [&str; 3] = ["x-delivery-count", "CC", "BCC"];
+
+/// The properties of a message.
+#[derive(Debug, Clone, Default, PartialEq)]
+pub struct Properties(BasicProperties);
+
+impl Properties {
+    pub(super) fn from_lapin(properties: BasicProperties) -> Self {
+        Self(properties)
+    }
+
+    pub(super) fn into_lapin(self) -> BasicProperties {
+        self.0.with_delivery_mode(2)
+    }
+
+    /// As the broker stores them elsewhere: JSON, exact for every AMQP type.
+    #[must_use]
+    pub fn to_text(&self) -> String {
+        serde_json::to_string(&self.0).unwrap_or_else(|_| "{}".to_owned())
+    }
+
+    /// What cannot be read any more is empty: a message without its properties is better than none.
+    #[must_use]
+    pub fn from_text(text: &str) -> Self {
+        Self(serde_json::from_str(text).unwrap_or_default())
+    }
+
+    /// The same, fit to be published again by us: no expiry (nothing expires here), no priority (it would overtake), no
+    /// user id (the broker would compare it with ours), no broker headers.
+    #[must_use]
+    pub fn carried(&self) -> Self {
+        let from = &self.0;
+        let mut headers = FieldTable::default();
+        for (name, value) in from.headers().iter().flatten() {
+            if !NOT_CARRIED.contains(&name.as_str()) && !is_death(name.as_str()) {
+                headers.insert(name.clone(), value.clone());
+            }
+        }
+        let mut to = BasicProperties::default().with_headers(headers);
+        macro_rules! copy {
+            ($($get:ident $set:ident),*) => { $(if let Some(value) = from.$get() { to = to.$set(value.clone()); })* };
+        }
+        copy!(
+            content_type with_content_type, content_encoding with_content_encoding, correlation_id with_correlation_id,
+            message_id with_message_id, timestamp with_timestamp, kind with_type, app_id with_app_id, reply_to with_reply_to
+        );
+        Self(to)
+    }
+
+    #[must_use]
+    pub fn content_type(&self) -> Option<&str> {
+        self.0.content_type().as_ref().map(ShortString::as_str)
+    }
+
+    #[must_use]
+    pub fn message_id(&self) -> Option<&str> {
+        self.0.message_id().as_ref().map(ShortString::as_str)
+    }
+
+    #[must_use]
+    pub fn correlation_id(&self) -> Option<&str> {
+        self.0.correlation_id().as_ref().map(ShortString::as_str)
+    }
+
+    #[must_use]
+    pub fn kind(&self) -> Option<&str> {
+        self.0.kind().as_ref().map(ShortString::as_str)
+    }
+
+    /// A header that is text.
+    #[must_use]
+    pub fn header(&self, name: &str) -> Option<&str> {
+        match self.0.headers().as_ref()?.inner().get(name)? {
+            AMQPValue::LongString(text) => std::str::from_utf8(text.as_bytes()).ok(),
+            AMQPValue::ShortString(text) => Some(text.as_str()),
+            _ => None,
+        }
+    }
+
+    /// A header that is a whole number, whichever width the sender chose.
+    #[must_use]
+    pub fn header_number(&self, name: &str) -> Option<i64> {
+        Some(match self.0.headers().as_ref()?.inner().get(name)? {
+            AMQPValue::ShortShortInt(n) => i64::from(*n),
+            AMQPValue::ShortShortUInt(n) => i64::from(*n),
+            AMQPValue::ShortInt(n) => i64::from(*n),
+            AMQPValue::ShortUInt(n) => i64::from(*n),
+            AMQPValue::LongInt(n) => i64::from(*n),
+            AMQPValue::LongUInt(n) => i64::from(*n),
+            AMQPValue::LongLongInt(n) => *n,
+            _ => return None,
+        })
+    }
+
+    /// Headers whose names start with `prefix`, as text, in name order.
+    pub fn headers_starting<'a>(&'a self, prefix: &'a str) -> impl Iterator<Item = (&'a str, &'a str)> {
+        let names = self.0.headers().iter().flat_map(|table| table.inner().keys());
+        names.filter_map(move |name| {
+            let name = name.as_str();
+            name.starts_with(prefix).then(|| self.header(name).map(|value| (name, value))).flatten()
+        })
+    }
+
+    /// The broker's record of why it dead-lettered: queue and reason of the newest death.
+    #[must_use]
+    pub fn death(&self) -> Option<(String, String, String)> {
+        let AMQPValue::FieldArray(deaths) = self.0.headers().as_ref()?.inner().get("x-death")? else { return None };
+        let AMQPValue::FieldTable(newest) = deaths.as_slice().first()? else { return None };
+        let text = |name: &str| match newest.inner().get(name)? {
+            AMQPValue::LongString(text) => Some(String::from_utf8_lossy(text.as_bytes()).into_owned()),
+            AMQPValue::FieldArray(list) => match list.as_slice().first()? {
+                AMQPValue::LongString(text) => Some(String::from_utf8_lossy(text.as_bytes()).into_owned()),
+                _ => None,
+            },
+            _ => None,
+        };
+        Some((text("queue")?, text("reason")?, text("routing-keys").unwrap_or_default()))
+    }
+
+    #[must_use]
+    pub fn with_header(mut self, name: &str, value: &str) -> Self {
+        self.put(name, AMQPValue::LongString(value.into()));
+        self
+    }
+
+    #[must_use]
+    pub fn with_number(mut self, name: &str, value: i64) -> Self {
+        self.put(name, AMQPValue::LongLongInt(value));
+        self
+    }
+
+    fn put(&mut self, name: &str, value: AMQPValue) {
+        let mut headers = self.0.headers().clone().unwrap_or_default();
+        headers.insert(short(name), value);
+        self.0 = self.0.clone().with_headers(headers);
+    }
+
+    #[must_use]
+    pub fn with_content_type(self, value: &str) -> Self {
+        Self(self.0.with_content_type(short(value)))
+    }
+
+    #[must_use]
+    pub fn with_kind(self, value: &str) -> Self {
+        Self(self.0.with_type(short(value)))
+    }
+
+    #[must_use]
+    pub fn with_correlation_id(self, value: &str) -> Self {
+        Self(self.0.with_correlation_id(short(value)))
+    }
+
+    #[must_use]
+    pub fn with_message_id(self, value: &str) -> Self {
+        Self(self.0.with_message_id(short(value)))
+    }
+
+    #[must_use]
+    pub fn with_timestamp(self, seconds: i64) -> Self {
+        Self(self.0.with_timestamp(u64::try_from(seconds).unwrap_or(0)))
+    }
+}
+
+fn is_death(name: &str) -> bool {
+    name == "x-death" || name.starts_with("x-first-death-") || name.starts_with("x-last-death-")
+}
+
+/// AMQP's short strings end at 255 bytes; lapin panics beyond. Longer text is cut at a character.
+pub(super) fn short(text: &str) -> ShortString {
+    let mut end = text.len().min(255);
+    while !text.is_char_boundary(end) {
+        end -= 1;
+    }
+    ShortString::from(text.get(..end).unwrap_or_default())
+}
+
+/// A message on its way out.
+#[derive(Debug, Clone)]
+pub struct OutMessage {
+    pub exchange: String,
+    pub routing_key: String,
+    /// The identity by which a returned message is recognised; unique within a window.
+    pub message_id: String,
+    pub properties: Properties,
+    pub body: Vec<u8>,
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn properties_survive_text_and_lose_what_would_change_their_meaning() {
+        let mut headers = FieldTable::default();
+        headers.insert("x-fis-tenant".into(), AMQPValue::LongString("acme".into()));
+        headers.insert("n".into(), AMQPValue::ShortInt(-7));
+        headers.insert("x-death".into(), AMQPValue::Void);
+        headers.insert("x-last-death-queue".into(), AMQPValue::Void);
+        headers.insert("CC".into(), AMQPValue::Void);
+        let lapin = BasicProperties::default()
+            .with_headers(headers)
+            .with_message_id("m1".into())
+            .with_type("t".into())
+            .with_expiration("1000".into())
+            .with_user_id("guest".into())
+            .with_priority(9);
+        let properties = Properties::from_lapin(lapin);
+        assert_eq!(Properties::from_text(&properties.to_text()), properties);
+
+        let carried = properties.carried();
+        assert_eq!(carried.header("x-fis-tenant"), Some("acme"));
+        assert_eq!(carried.header_number("n"), Some(-7));
+        assert_eq!((carried.message_id(), carried.kind()), (Some("m1"), Some("t")));
+        assert!(carried.0.expiration().is_none() && carried.0.user_id().is_none() && carried.0.priority().is_none());
+        let names: Vec<_> = carried.0.headers().as_ref().unwrap().inner().keys().map(ShortString::as_str).collect();
+        assert_eq!(names, ["n", "x-fis-tenant"]);
+    }
+
+    #[test]
+    fn a_text_too_long_for_amqp_is_cut_at_a_character() {
+        assert_eq!(short(&"é".repeat(200)).as_str().len(), 254);
+    }
+}

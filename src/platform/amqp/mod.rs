@@ -1,0 +1,36 @@
+//! RabbitMQ behind four small words: a `Connection`, a `Consumer` of `Delivery`s, a `Publisher` of `OutMessage`s, and the
+//! topology. The only place where `lapin` is named. lapin's automatic recovery stays off: a lost session is dropped
+//! whole and built anew, so that no acknowledgement can reach a delivery it was not meant for.
+
+pub mod connection;
+pub mod consumer;
+pub mod management;
+pub mod message;
+pub mod publisher;
+pub mod receiver;
+pub mod topology;
+
+pub use connection::Connection;
+pub use consumer::{Consumer, Delivery};
+pub use message::{OutMessage, Properties};
+pub use publisher::{PublishOutcome, Publisher};
+pub use receiver::{Limits, Receiver};
+
+/// What can go wrong between us and the broker. All of it means: drop the session and build it anew.
+#[derive(Debug, thiserror::Error)]
+pub enum AmqpError {
+    #[error("the broker address is not an AMQP URL such as amqp://user:password@host:5672/%2Ffis")]
+    Url,
+    #[error("the broker did not answer within {milliseconds} ms while trying to {what}")]
+    Timeout { what: &'static str, milliseconds: u64 },
+    #[error("the broker cancelled the consumer of {queue}")]
+    Cancelled { queue: String },
+    #[error("the broker refused to {what}: {reason}")]
+    Broker { what: &'static str, reason: String },
+}
+
+impl AmqpError {
+    fn from_lapin(what: &'static str) -> impl Fn(lapin::Error) -> Self {
+        move |error| Self::Broker { what, reason: error.to_string() }
+    }
+}

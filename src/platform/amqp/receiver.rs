@@ -1,0 +1,96 @@
+//! Batches: deliveries enter one by one, batches leave, closed by count, bytes or age. A delivery that has failed several
+//! times goes alone, so that it can take nobody with it. Nothing is settled here.
+
+use std::time::Duration;
+
+use futures::FutureExt;
+use tokio_util::sync::CancellationToken;
+
+use super::{AmqpError, Consumer, Delivery};
+use crate::platform::config;
+
+/// From this delivery count on, a delivery goes alone: it may be what ended the process before.
+pub const ALONE_FROM: i64 = 3;
+
+#[derive(Debug, Clone, Copy)]
+pub struct Limits {
+    pub events_max: usize,
+    pub bytes_max: usize,
+    pub linger: Duration,
+}
+
+impl Limits {
+    #[must_use]
+    pub fn new(config: &config::Intake) -> Self {
+        Self {
+            events_max: usize::from(config.batch_events_max),
+            bytes_max: config.batch_bytes_max,
+            linger: Duration::from_millis(config.batch_ms),
+        }
+    }
+}
+
+pub struct Receiver {
+    consumer: Consumer,
+    limits: Limits,
+    /// Taken from the stream but not yet part of a batch.
+    pending: Option<Delivery>,
+    /// The last batch was large: there is load, and waiting a moment fills the next one.
+    under_load: bool,
+}
+
+impl Receiver {
+    #[must_use]
+    pub fn new(consumer: Consumer, limits: Limits) -> Self {
+        Self { consumer, limits, pending: None, under_load: false }
+    }
+
+    #[must_use]
+    pub fn consumer(&self) -> &Consumer {
+        &self.consumer
+    }
+
+    /// The next batch, never empty; `None` once `stop` is cancelled and nothing was taken.
+    ///
+    /// # Errors
+    /// The session is lost.
+    pub async fn next_batch(&mut self, stop: &CancellationToken) -> Result<Option<Vec<Delivery>>, AmqpError> {
+        let first = match self.pending.take() {
+            Some(delivery) => delivery,
+            // Nothing is held here, so this is the one place where stopping may win.
+            None => tokio::select! {
+                biased;
+                () = stop.cancelled() => return Ok(None),
+                delivery = self.consumer.next() => delivery?,
+            },
+        };
+        if first.delivery_count() >= ALONE_FROM {
+            return Ok(Some(vec![first]));
+        }
+        let mut bytes = first.body.len();
+        let mut batch = vec![first];
+        let age = tokio::time::sleep(if self.under_load { self.limits.linger } else { Duration::ZERO });
+        tokio::pin!(age);
+        while batch.len() < self.limits.events_max && bytes < self.limits.bytes_max {
+            // First whatever is there already; only then, and only under load, wait for more.
+            let delivery = match self.consumer.next().now_or_never() {
+                Some(delivery) => delivery,
+                None if self.under_load => tokio::select! {
+                    delivery = self.consumer.next() => delivery,
+                    () = &mut age => break,
+                },
+                None => break,
+            };
+            // A lost session makes the deliveries in hand worthless too: the broker has taken them back.
+            let delivery = delivery?;
+            if delivery.delivery_count() >= ALONE_FROM {
+                self.pending = Some(delivery);
+                break;
+            }
+            bytes += delivery.body.len();
+            batch.push(delivery);
+        }
+        self.under_load = batch.len() * 2 > self.limits.events_max;
+        Ok(Some(batch))
+    }
+}

@@ -1,0 +1,301 @@
+//! The configuration: a file, then the environment. What is unknown or wrong refuses the start by its name; a secret
+//! never leaves through a log line, an error or `--help`.
+
+use std::collections::BTreeMap;
+use std::fmt;
+use std::path::Path;
+
+use serde::{Deserialize, Serialize};
+use toml::{Table, Value};
+
+/// The environment's short names of the settings that every deployment has.
+const SHORT_NAMES: [(&str, &str); 4] = [
+    ("FIS_AMQP_URL", "amqp.url"),
+    ("FIS_REDIS_URL", "redis.url"),
+    ("FIS_DATABASE_URL", "database.url"),
+    ("FIS_HTTP_ADDR", "http.addr"),
+];
+/// Variables of ours that are no settings: the file's path, a test's crash point, and what the `dev` script exports.
+const NOT_SETTINGS: [&str; 3] = ["FIS_CONFIG", "FIS_FAILPOINT", "FIS_DEV_"];
+
+/// A text that prints as `***`.
+#[derive(Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(transparent)]
+pub struct Secret(String);
+
+impl Secret {
+    #[must_use]
+    pub fn expose(&self) -> &str {
+        &self.0
+    }
+}
+
+impl From<&str> for Secret {
+    fn from(text: &str) -> Self {
+        Self(text.to_owned())
+    }
+}
+
+impl fmt::Debug for Secret {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("***")
+    }
+}
+
+macro_rules! section {
+    ($(#[$doc:meta])* $name:ident { $($field:ident: $type:ty = $default:expr),* $(,)? }) => {
+        $(#[$doc])*
+        #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+        #[serde(deny_unknown_fields, default)]
+        pub struct $name { $(pub $field: $type,)* }
+
+        impl Default for $name {
+            fn default() -> Self {
+                Self { $($field: $default,)* }
+            }
+        }
+    };
+}
+
+section!(Amqp {
+    url: Secret = "amqp://fis_service@127.0.0.1:5672/%2Ffis".into(),
+    management_url: String = String::new(),
+    timeout_ms: u64 = 10_000,
+});
+section!(Redis { url: Secret = "redis://127.0.0.1:6379/1".into(), timeout_ms: u64 = 250 });
+section!(Database {
+    url: Secret = "postgres://fis@127.0.0.1:5432/fis".into(),
+    connections_max: u32 = 8,
+    statement_timeout_ms: u64 = 30_000,
+    lock_timeout_ms: u64 = 10_000,
+});
+section!(Http { addr: String = "127.0.0.1:8080".to_owned() });
+section!(Intake {
+    batch_events_max: u16 = 500,
+    batch_bytes_max: usize = 1024 * 1024,
+    batch_ms: u64 = 10,
+    prefetch: u16 = 1000,
+    hold_seconds: u64 = 180,
+    default_tenant: String = String::new(),
+});
+section!(Retry {
+    max_retries: u32 = 5,
+    base_delay_seconds: u64 = 60,
+    backoff_multiplier: f64 = 2.0, // a ratio of durations, never of money
+    max_delay_seconds: u64 = 3600,
+    jitter_seconds: u64 = 10,
+});
+section!(Outbox { window: u16 = 1000, poll_ms: u64 = 500 });
+section!(Log { format: LogFormat = LogFormat::Auto, filter: String = "info,lapin=off,sqlx=warn".to_owned() });
+section!(Service { stop_seconds: u64 = 10 });
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum LogFormat {
+    /// Text on a terminal, JSON elsewhere.
+    Auto,
+    Json,
+    Human,
+}
+
+/// Every setting, with its default.
+#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields, default)]
+pub struct Config {
+    pub amqp: Amqp,
+    pub redis: Redis,
+    pub database: Database,
+    pub http: Http,
+    pub intake: Intake,
+    pub retry: Retry,
+    pub outbox: Outbox,
+    pub log: Log,
+    pub service: Service,
+}
+
+#[derive(Debug, thiserror::Error)]
+pub enum ConfigError {
+    #[error("cannot read the configuration file {path}")]
+    Read {
+        path: String,
+        #[source]
+        source: std::io::Error,
+    },
+    #[error("the configuration file {path} is not TOML: {message}")]
+    Syntax { path: String, message: String },
+    #[error("unknown setting `{name}` from {origin}{hint}")]
+    Unknown { name: String, origin: String, hint: String },
+    #[error("setting `{name}` from {origin} must be {expected}")]
+    Wrong { name: String, origin: String, expected: String },
+}
+
+impl Config {
+    /// Reads the file, where one is named, then lays the environment over it.
+    ///
+    /// # Errors
+    /// The first setting that is unknown, of the wrong type or out of bounds, with where it came from.
+    pub fn load(file: Option<&Path>, environment: impl Iterator<Item = (String, String)>) -> Result<Self, ConfigError> {
+        let mut settings = Settings::new();
+        if let Some(path) = file {
+            settings.add_file(path)?;
+        }
+        settings.add_environment(environment)?;
+        settings.finish()
+    }
+}
+
+/// Settings by dotted name, each with the place it came from, so that a complaint can name both.
+struct Settings {
+    defaults: BTreeMap<String, Value>,
+    given: BTreeMap<String, (Value, String)>,
+}
+
+impl Settings {
+    fn new() -> Self {
+        let mut defaults = BTreeMap::new();
+        if let Ok(table) = Table::try_from(Config::default()) {
+            for (section, keys) in table {
+                for (key, value) in keys.as_table().into_iter().flatten() {
+                    defaults.insert(format!("{section}.{key}"), value.clone());
+                }
+            }
+        }
+        Self { defaults, given: BTreeMap::new() }
+    }
+
+    fn add_file(&mut self, path: &Path) -> Result<(), ConfigError> {
+        let origin = path.display().to_string();
+        let text =
+            std::fs::read_to_string(path).map_err(|source| ConfigError::Read { path: origin.clone(), source })?;
+        let table: Table = toml::from_str(&text).map_err(|error| {
+            // The message alone: toml's full text quotes the line, and the line may hold a password.
+            ConfigError::Syntax { path: origin.clone(), message: position(&text, &error) }
+        })?;
+        for (section, keys) in table {
+            let Value::Table(keys) = keys else {
+                return Err(self.unknown(section, &origin));
+            };
+            for (key, value) in keys {
+                let name = format!("{section}.{key}");
+                self.check(&name, &value, &origin)?;
+                self.given.insert(name, (value, origin.clone()));
+            }
+        }
+        Ok(())
+    }
+
+    fn add_environment(&mut self, environment: impl Iterator<Item = (String, String)>) -> Result<(), ConfigError> {
+        for (variable, text) in environment {
+            let name = match SHORT_NAMES.iter().find(|(short, _)| *short == variable) {
+                Some((_, name)) => (*name).to_owned(),
+                None if NOT_SETTINGS.iter().any(|prefix| variable.starts_with(prefix)) => continue,
+                None if variable.starts_with("FIS_") => match variable.strip_prefix("FIS__") {
+                    Some(rest) => rest.to_lowercase().replace("__", "."),
+                    // A misspelt FIS_AMQP_URL must not fall back to a default in silence.
+                    None => variable.clone(),
+                },
+                None => continue,
+            };
+            let origin = format!("the environment variable {variable}");
+            let Some(default) = self.defaults.get(&name) else {
+                return Err(self.unknown(name, &origin));
+            };
+            let value = match default {
+                Value::Integer(_) => text.trim().parse().ok().map(Value::Integer),
+                Value::Float(_) => text.trim().parse().ok().map(Value::Float),
+                Value::Boolean(_) => text.trim().parse().ok().map(Value::Boolean),
+                Value::String(_) | Value::Datetime(_) | Value::Array(_) | Value::Table(_) => Some(Value::String(text)),
+            };
+            let value = value.ok_or_else(|| wrong(&name, &origin, kind(default)))?;
+            self.check(&name, &value, &origin)?;
+            self.given.insert(name, (value, origin));
+        }
+        Ok(())
+    }
+
+    fn check(&self, name: &str, value: &Value, origin: &str) -> Result<(), ConfigError> {
+        let Some(default) = self.defaults.get(name) else {
+            return Err(self.unknown(name.to_owned(), origin));
+        };
+        if kind(default) != kind(value) {
+            return Err(wrong(name, origin, kind(default)));
+        }
+        if let Some((min, max)) = bounds(name)
+            && let Some(number) = value.as_integer()
+            && !(min..=max).contains(&number)
+        {
+            return Err(wrong(name, origin, format!("from {min} to {max}")));
+        }
+        Ok(())
+    }
+
+    fn unknown(&self, name: String, origin: &str) -> ConfigError {
+        let section = name.split('.').next().unwrap_or_default();
+        let same = |known: &&String| known.split('.').next() == Some(section);
+        let mut known: Vec<&str> = self.defaults.keys().filter(same).map(String::as_str).collect();
+        if known.is_empty() {
+            known = self.defaults.keys().filter_map(|known| known.split('.').next()).collect();
+            known.dedup();
+        }
+        let hint = format!("; known are {}", known.join(", "));
+        ConfigError::Unknown { name, origin: origin.to_owned(), hint }
+    }
+
+    fn finish(self) -> Result<Config, ConfigError> {
+        let mut table = Table::new();
+        for (name, (value, _)) in &self.given {
+            if let Some((section, key)) = name.split_once('.')
+                && let Value::Table(keys) = table.entry(section).or_insert_with(|| Value::Table(Table::new()))
+            {
+                keys.insert(key.to_owned(), value.clone());
+            }
+        }
+        table.try_into::<Config>().map_err(|_| {
+            // Types and bounds are checked above; what is left is the one setting with a closed list of words.
+            let origin = self.given.get("log.format").map_or_else(String::new, |(_, origin)| origin.clone());
+            wrong("log.format", &origin, "auto, json or human")
+        })
+    }
+}
+
+fn wrong(name: &str, origin: &str, expected: impl Into<String>) -> ConfigError {
+    ConfigError::Wrong { name: name.to_owned(), origin: origin.to_owned(), expected: expected.into() }
+}
+
+fn kind(value: &Value) -> &'static str {
+    match value {
+        Value::String(_) => "a string",
+        Value::Integer(_) => "a whole number",
+        Value::Float(_) => "a number with a decimal point",
+        Value::Boolean(_) => "true or false",
+        Value::Datetime(_) => "a date",
+        Value::Array(_) => "a list",
+        Value::Table(_) => "a section",
+    }
+}
+
+/// Bounds of the numbers: outside of them the service would not work, or would not be bounded.
+fn bounds(name: &str) -> Option<(i64, i64)> {
+    Some(match name {
+        "amqp.timeout_ms" => (100, 120_000),
+        "redis.timeout_ms" => (1, 10_000),
+        "database.connections_max" => (4, 200),
+        "database.statement_timeout_ms" | "database.lock_timeout_ms" => (100, 600_000),
+        "intake.batch_events_max" => (1, 5_000),
+        "intake.batch_bytes_max" => (1024, 64 * 1024 * 1024),
+        "intake.batch_ms" => (0, 1_000),
+        "intake.prefetch" | "outbox.window" => (1, 20_000),
+        // Well under the broker's consumer timeout of 30 minutes.
+        "intake.hold_seconds" => (1, 900),
+        "outbox.poll_ms" => (10, 60_000),
+        "retry.max_retries" => (0, 1_000),
+        "retry.base_delay_seconds" | "retry.max_delay_seconds" | "retry.jitter_seconds" => (0, 30 * 86_400),
+        "service.stop_seconds" => (1, 600),
+        _ => return None,
+    })
+}
+
+fn position(text: &str, error: &toml::de::Error) -> String {
+    let line = error.span().map_or(1, |span| text.get(..span.start).unwrap_or("").matches('\n').count() + 1);
+    format!("line {line}: {}", error.message())
+}

@@ -1,0 +1,32 @@
+//! Crash points: named places at the borders of the phases where a test may kill the process. Without the feature
+//! `failpoints` a crash point is nothing at all.
+
+macro_rules! crash_points {
+    ($($name:ident $text:literal $meaning:literal;)*) => {
+        $(#[doc = $meaning] pub const $name: &str = $text;)*
+        /// Every crash point; each has a test.
+        pub const ALL: &[&str] = &[$($text,)*];
+    };
+}
+
+crash_points! {
+    AFTER_CLAIM "after_claim" "The key says PROCESSING; nothing is written.";
+    BEFORE_COMMIT "before_commit" "Everything is written, nothing is committed.";
+    AFTER_COMMIT "after_commit" "Committed; Redis and the broker do not know.";
+    AFTER_MARK "after_mark" "Redis says COMPLETED; the broker does not know.";
+    AFTER_SETTLE "after_settle" "Acknowledged.";
+    AFTER_PUBLISH "after_publish" "The relay's window is confirmed; its rows are still there.";
+    AFTER_PARK "after_park" "Dead letters are committed, not acknowledged.";
+}
+
+/// Dies here if the environment variable `FIS_FAILPOINT` names this point.
+#[cfg(feature = "failpoints")]
+pub fn crash_point(name: &str) {
+    if std::env::var("FIS_FAILPOINT").is_ok_and(|wanted| wanted == name) {
+        // As `kill -9`: no destructor runs, no buffer is flushed.
+        std::process::abort();
+    }
+}
+
+#[cfg(not(feature = "failpoints"))]
+pub fn crash_point(_name: &str) {}

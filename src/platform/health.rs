@@ -1,0 +1,88 @@
+//! Which part of the world is away. Whoever talks to a part says so here; `/readyz`, the metrics and the logs read it.
+
+use std::collections::BTreeMap;
+use std::sync::{Arc, Mutex};
+
+use super::metrics;
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+pub enum Part {
+    Postgres,
+    Redis,
+    /// The connection that consumes.
+    BrokerIn,
+    /// The connection that publishes.
+    BrokerOut,
+}
+
+impl Part {
+    pub const ALL: [Self; 4] = [Self::Postgres, Self::Redis, Self::BrokerIn, Self::BrokerOut];
+
+    #[must_use]
+    pub fn name(self) -> &'static str {
+        match self {
+            Self::Postgres => "postgres",
+            Self::Redis => "redis",
+            Self::BrokerIn => "broker-in",
+            Self::BrokerOut => "broker-out",
+        }
+    }
+
+    /// Whether work stops without it. Without Redis everything goes on, slower.
+    #[must_use]
+    pub fn is_needed(self) -> bool {
+        match self {
+            Self::Redis => false,
+            Self::Postgres | Self::BrokerIn | Self::BrokerOut => true,
+        }
+    }
+}
+
+/// Shared by all tasks; cloning shares it.
+#[derive(Clone, Default)]
+pub struct Health {
+    /// Absent: not heard of yet. `None`: there. `Some`: away, and why.
+    parts: Arc<Mutex<BTreeMap<Part, Option<String>>>>,
+}
+
+impl Health {
+    pub fn away(&self, part: Part, why: &str) {
+        self.set(part, Some(why.to_owned()));
+    }
+
+    pub fn back(&self, part: Part) {
+        self.set(part, None);
+    }
+
+    fn set(&self, part: Part, state: Option<String>) {
+        let Ok(mut parts) = self.parts.lock() else { return };
+        let before = parts.get(&part);
+        if before.map(Option::is_some) != Some(state.is_some()) {
+            metrics::part_away(part.name(), state.is_some());
+            match &state {
+                Some(why) => tracing::warn!(part = part.name(), "{} is away: {why}", part.name()),
+                None => tracing::info!(part = part.name(), "{} is there", part.name()),
+            }
+        }
+        parts.insert(part, state);
+    }
+
+    /// Every part with what is known of it: `ok`, `starting`, or why it is away.
+    #[must_use]
+    pub fn report(&self) -> Vec<(&'static str, String)> {
+        let parts = self.parts.lock().map(|parts| parts.clone()).unwrap_or_default();
+        let state = |part: Part| match parts.get(&part) {
+            None => "starting".to_owned(),
+            Some(None) => "ok".to_owned(),
+            Some(Some(why)) => format!("away: {why}"),
+        };
+        Part::ALL.into_iter().map(|part| (part.name(), state(part))).collect()
+    }
+
+    /// May this process take work?
+    #[must_use]
+    pub fn is_ready(&self) -> bool {
+        let Ok(parts) = self.parts.lock() else { return false };
+        Part::ALL.into_iter().filter(|part| part.is_needed()).all(|part| matches!(parts.get(&part), Some(None)))
+    }
+}

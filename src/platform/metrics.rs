@@ -1,0 +1,92 @@
+//! Every metric, once: its name, its unit, its meaning. Labels come from enums, so that their number is bounded.
+
+use metrics::{Unit, counter, describe_counter, describe_gauge, describe_histogram, gauge, histogram};
+use metrics_exporter_prometheus::{Matcher, PrometheusBuilder, PrometheusHandle};
+use std::time::Duration;
+
+pub const INTAKE_DELIVERIES: &str = "fis_intake_deliveries_total";
+pub const INTAKE_REJECTED: &str = "fis_intake_rejected_total";
+pub const INTAKE_HELD: &str = "fis_intake_held_total";
+pub const INTAKE_BATCH_EVENTS: &str = "fis_intake_batch_events";
+pub const INTAKE_REDIS_AWAY: &str = "fis_intake_redis_away_total";
+pub const JOURNAL_POST_SECONDS: &str = "fis_journal_post_seconds";
+pub const JOURNAL_RETRIES: &str = "fis_journal_retries_total";
+pub const OUTBOX_PUBLISHED: &str = "fis_outbox_published_total";
+pub const OUTBOX_UNCONFIRMED: &str = "fis_outbox_unconfirmed_total";
+pub const PARKING_PARKED: &str = "fis_parking_parked_total";
+pub const PART_AWAY: &str = "fis_service_part_away";
+
+/// Buckets in seconds from a millisecond to ten seconds.
+const SECONDS: [f64; 10] = [0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.5, 2.0, 10.0]; // durations, not money
+const EVENTS: [f64; 8] = [1.0, 2.0, 5.0, 10.0, 50.0, 100.0, 250.0, 500.0]; // sizes, not money
+
+/// Installs the recorder of this process.
+///
+/// # Errors
+/// A recorder is installed already.
+pub fn install() -> Result<PrometheusHandle, String> {
+    let builder = PrometheusBuilder::new()
+        .set_buckets_for_metric(Matcher::Suffix("_seconds".to_owned()), &SECONDS)
+        .and_then(|builder| builder.set_buckets_for_metric(Matcher::Full(INTAKE_BATCH_EVENTS.to_owned()), &EVENTS));
+    let handle = builder.and_then(PrometheusBuilder::install_recorder).map_err(|error| error.to_string())?;
+    describe_counter!(INTAKE_DELIVERIES, "Deliveries settled, by lane and outcome");
+    describe_counter!(INTAKE_REJECTED, "Events rejected, by reason");
+    describe_counter!(INTAKE_HELD, "Events held, by reason");
+    describe_histogram!(INTAKE_BATCH_EVENTS, "Events in a batch");
+    describe_counter!(INTAKE_REDIS_AWAY, "Batches that went on without Redis");
+    describe_histogram!(JOURNAL_POST_SECONDS, Unit::Seconds, "Duration of a posting transaction");
+    describe_counter!(JOURNAL_RETRIES, "Posting transactions tried again because PostgreSQL was away");
+    describe_counter!(OUTBOX_PUBLISHED, "Messages published and confirmed, by kind");
+    describe_counter!(OUTBOX_UNCONFIRMED, "Messages that came back or were refused, to be sent again");
+    describe_counter!(
+        PARKING_PARKED,
+        "Messages taken from the dead-letter queue, by whether the pipeline had recorded them"
+    );
+    describe_gauge!(PART_AWAY, "1 while a part is away");
+    Ok(handle)
+}
+
+pub fn deliveries(lane: &'static str, outcome: &'static str, count: u64) {
+    counter!(INTAKE_DELIVERIES, "lane" => lane, "outcome" => outcome).increment(count);
+}
+
+pub fn rejected(reason: &'static str) {
+    counter!(INTAKE_REJECTED, "reason" => reason).increment(1);
+}
+
+pub fn held(reason: &'static str) {
+    counter!(INTAKE_HELD, "reason" => reason).increment(1);
+}
+
+pub fn batch(events: usize) {
+    histogram!(INTAKE_BATCH_EVENTS).record(u32::try_from(events).unwrap_or(u32::MAX));
+}
+
+pub fn redis_away() {
+    counter!(INTAKE_REDIS_AWAY).increment(1);
+}
+
+pub fn posted_in(duration: Duration) {
+    histogram!(JOURNAL_POST_SECONDS).record(duration);
+}
+
+pub fn post_retried() {
+    counter!(JOURNAL_RETRIES).increment(1);
+}
+
+pub fn published(kind: &'static str, count: u64) {
+    counter!(OUTBOX_PUBLISHED, "kind" => kind).increment(count);
+}
+
+pub fn unconfirmed(count: u64) {
+    counter!(OUTBOX_UNCONFIRMED).increment(count);
+}
+
+pub fn parked(recorded: bool, count: u64) {
+    let recorded = if recorded { "yes" } else { "no" };
+    counter!(PARKING_PARKED, "recorded" => recorded).increment(count);
+}
+
+pub fn part_away(part: &'static str, away: bool) {
+    gauge!(PART_AWAY, "part" => part).set(u8::from(away));
+}

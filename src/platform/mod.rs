@@ -1,0 +1,12 @@
+//! The world: configuration, time, logs, metrics, and the three servers. No ledger word is known here.
+
+pub mod amqp;
+pub mod config;
+pub mod faults;
+pub mod health;
+pub mod http;
+pub mod metrics;
+pub mod postgres;
+pub mod redis;
+pub mod telemetry;
+pub mod time;

@@ -1,0 +1,193 @@
+//! PostgreSQL: the pool, the schema's version, and what an error means. Nothing here wraps a transaction in a timeout or
+//! a `select!`: a cancelled `begin` would leave an open transaction in the pool. The server does the limiting.
+
+use std::sync::{Arc, RwLock};
+use std::time::Duration;
+
+use sqlx::migrate::Migrator;
+use sqlx::postgres::{PgConnectOptions, PgPoolOptions};
+use sqlx::{PgPool, Row};
+
+use super::config;
+
+static MIGRATOR: Migrator = sqlx::migrate!();
+
+/// What a failed statement means for the work it was part of.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Fault {
+    /// The store is away, full, locked or in fail-over: hold everything and try again. It says nothing about the data.
+    Away(String),
+    /// PostgreSQL refuses this data and always will.
+    Refused { sqlstate: String, message: String },
+}
+
+/// SQLSTATE classes that speak of the data: cardinality, data exception, integrity, a limit such as an index row's size.
+/// All others (connection, resources, locks, a read-only standby, a missing table or permission) are the server's
+/// trouble: an event is never dead-lettered for them.
+const REFUSING_CLASSES: [&str; 4] = ["21", "22", "23", "54"];
+
+impl Fault {
+    #[must_use]
+    pub fn of(error: &sqlx::Error) -> Self {
+        match error.as_database_error() {
+            Some(database) => {
+                let sqlstate = database.code().unwrap_or_default().into_owned();
+                let message = database.message().to_owned();
+                let refused = REFUSING_CLASSES.iter().any(|class| sqlstate.starts_with(class));
+                if refused { Self::Refused { sqlstate, message } } else { Self::Away(format!("{sqlstate} {message}")) }
+            }
+            // A commit whose answer was lost is among these: only the ledger knows, so ask again.
+            None => Self::Away(error.to_string()),
+        }
+    }
+}
+
+#[derive(Debug, thiserror::Error)]
+pub enum PostgresError {
+    #[error("the database address is not a PostgreSQL URL such as postgres://user:password@host:5432/fis")]
+    Url,
+    #[error("the database is at version {found}, this program needs {needed}: run `fis migrate`")]
+    Behind { found: i64, needed: i64 },
+    #[error("the database is at version {found}, newer than this program, which knows {needed}: run a newer fis")]
+    Ahead { found: i64, needed: i64 },
+    #[error("migration {version} was changed after it ran here: this database does not belong to this program")]
+    Changed { version: i64 },
+    #[error("the database does not answer")]
+    Sql(#[from] sqlx::Error),
+    #[error("a migration failed")]
+    Migrate(#[from] sqlx::migrate::MigrateError),
+}
+
+/// The pool, and which ledger is behind it.
+#[derive(Clone)]
+pub struct Postgres {
+    pub pool: PgPool,
+    epoch: Arc<RwLock<String>>,
+}
+
+impl Postgres {
+    /// Connects lazily: a database that is away at the start is an outage like any other.
+    ///
+    /// # Errors
+    /// The URL cannot be read.
+    pub fn new(config: &config::Database) -> Result<Self, PostgresError> {
+        let options: PgConnectOptions = config.url.expose().parse().map_err(|_| PostgresError::Url)?;
+        let options = options.application_name("fis").options([
+            // An acknowledged commit must be a durable one, whatever the server's default.
+            ("synchronous_commit", "on".to_owned()),
+            ("statement_timeout", config.statement_timeout_ms.to_string()),
+            ("lock_timeout", config.lock_timeout_ms.to_string()),
+            ("idle_in_transaction_session_timeout", "60000".to_owned()),
+            ("timezone", "UTC".to_owned()),
+        ]);
+        let epoch = Arc::new(RwLock::new(String::new()));
+        let pool = PgPoolOptions::new()
+            .max_connections(config.connections_max)
+            .acquire_timeout(Duration::from_secs(5))
+            .idle_timeout(Duration::from_secs(600))
+            .after_connect({
+                let epoch = Arc::clone(&epoch);
+                move |connection, _| {
+                    let epoch = Arc::clone(&epoch);
+                    Box::pin(async move {
+                        let found = read_epoch(connection).await?;
+                        if let Ok(mut epoch) = epoch.write() {
+                            *epoch = found;
+                        }
+                        Ok(())
+                    })
+                }
+            })
+            .connect_lazy_with(options);
+        Ok(Self { pool, epoch })
+    }
+
+    /// Which ledger this is: it changes when PostgreSQL is restored, recreated or failed over, and then what Redis
+    /// remembers of the old one proves nothing. Empty until the first connection.
+    #[must_use]
+    pub fn epoch(&self) -> String {
+        self.epoch.read().map(|epoch| epoch.clone()).unwrap_or_default()
+    }
+
+    /// # Errors
+    /// A migration fails; the ones before it stay.
+    pub async fn migrate(&self) -> Result<(i64, i64), PostgresError> {
+        let before = self.version().await?;
+        if before > needed_version() {
+            return Err(PostgresError::Ahead { found: before, needed: needed_version() });
+        }
+        MIGRATOR.run(&self.pool).await?;
+        Ok((before, self.version().await?))
+    }
+
+    /// # Errors
+    /// The schema is behind, ahead, or not ours.
+    pub async fn check_version(&self) -> Result<(), PostgresError> {
+        let (found, needed) = (self.version().await?, needed_version());
+        match found.cmp(&needed) {
+            std::cmp::Ordering::Less => return Err(PostgresError::Behind { found, needed }),
+            std::cmp::Ordering::Greater => return Err(PostgresError::Ahead { found, needed }),
+            std::cmp::Ordering::Equal => {}
+        }
+        let applied = sqlx::query("select version, checksum from _sqlx_migrations where success order by version");
+        for row in applied.fetch_all(&self.pool).await? {
+            let (version, checksum): (i64, Vec<u8>) = (row.try_get("version")?, row.try_get("checksum")?);
+            let ours = MIGRATOR.iter().find(|migration| migration.version == version);
+            if ours.is_none_or(|migration| migration.checksum.as_ref() != checksum) {
+                return Err(PostgresError::Changed { version });
+            }
+        }
+        Ok(())
+    }
+
+    async fn version(&self) -> Result<i64, sqlx::Error> {
+        let exists: bool =
+            sqlx::query_scalar("select to_regclass('_sqlx_migrations') is not null").fetch_one(&self.pool).await?;
+        if !exists {
+            return Ok(0);
+        }
+        sqlx::query_scalar("select coalesce(max(version), 0) from _sqlx_migrations where success")
+            .fetch_one(&self.pool)
+            .await
+    }
+
+    /// Settings of the server under which a commit may not survive a crash.
+    ///
+    /// # Errors
+    /// The database is away.
+    pub async fn unsafe_settings(&self) -> Result<Vec<String>, sqlx::Error> {
+        sqlx::query_scalar("select name from pg_settings where name in ('fsync', 'full_page_writes') and setting = 'off' order by name")
+            .fetch_all(&self.pool)
+            .await
+    }
+}
+
+fn needed_version() -> i64 {
+    MIGRATOR.iter().map(|migration| migration.version).max().unwrap_or(0)
+}
+
+/// System identifier, database and timeline. The timeline is read from the name of the current WAL file, which changes at
+/// the moment of promotion; the control file lags behind until the next checkpoint. A standby has none: it refuses
+/// the postings anyway.
+async fn read_epoch(connection: &mut sqlx::PgConnection) -> Result<String, sqlx::Error> {
+    sqlx::query_scalar(
+        "select (select system_identifier from pg_control_system())::text
+             || '-' || (select oid from pg_database where datname = current_database())::text
+             || '-' || case when pg_is_in_recovery() then 'standby'
+                            else substr(pg_walfile_name(pg_current_wal_insert_lsn()), 1, 8) end",
+    )
+    .fetch_one(connection)
+    .await
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn an_io_error_says_nothing_about_the_data() {
+        let error = sqlx::Error::Io(std::io::ErrorKind::ConnectionReset.into());
+        assert!(matches!(Fault::of(&error), Fault::Away(_)));
+        assert!(matches!(Fault::of(&sqlx::Error::PoolTimedOut), Fault::Away(_)));
+    }
+}

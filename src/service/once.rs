@@ -1,0 +1,59 @@
+//! `fis run --once`: when is everything that was there done? When the lanes and the dead-letter queue are empty, nothing has
+//! moved for a moment, and the outbox holds nothing that is due.
+
+use std::sync::atomic::Ordering;
+use std::time::Duration;
+
+use tokio_util::sync::CancellationToken;
+
+use crate::intake::Lane;
+use crate::outbox;
+use crate::parking::DEAD_LETTER_QUEUE;
+use crate::pipeline::Pipeline;
+use crate::platform::amqp::{AmqpError, Connection};
+use crate::platform::config::Config;
+
+const LOOK: Duration = Duration::from_millis(100);
+/// The broker moves a rejected message to the dead-letter queue in the background; so many quiet looks in a row mean that
+/// nothing is under way any more.
+const QUIET_LOOKS: u32 = 5;
+
+/// Returns when everything is done, or at `stop`.
+pub async fn drained(config: &Config, pipeline: &Pipeline, stop: &CancellationToken) {
+    let mut quiet = 0;
+    let mut connection = None;
+    while quiet < QUIET_LOOKS {
+        tokio::select! {
+            () = tokio::time::sleep(LOOK) => {}
+            () = stop.cancelled() => return,
+        }
+        match is_quiet(config, pipeline, &mut connection).await {
+            Ok(true) => quiet += 1,
+            Ok(false) => quiet = 0,
+            Err(why) => {
+                tracing::debug!("cannot tell yet whether everything is done: {why}");
+                connection = None;
+                quiet = 0;
+            }
+        }
+    }
+}
+
+async fn is_quiet(config: &Config, pipeline: &Pipeline, connection: &mut Option<Connection>) -> Result<bool, String> {
+    let text = |error: AmqpError| error.to_string();
+    let connection = match connection {
+        Some(connection) => connection,
+        None => connection.insert(Connection::open(&config.amqp, "fis once").await.map_err(text)?),
+    };
+    for queue in Lane::ALL.map(Lane::queue).into_iter().chain([DEAD_LETTER_QUEUE]) {
+        if connection.ready_count(queue).await.map_err(text)? > 0 {
+            return Ok(false);
+        }
+    }
+    if pipeline.in_hand.load(Ordering::SeqCst) > 0 {
+        return Ok(false);
+    }
+    let mut db = pipeline.postgres.pool.acquire().await.map_err(|error| error.to_string())?;
+    let backlog = outbox::backlog(&mut db).await.map_err(|error| error.to_string())?;
+    Ok(backlog.pending == 0)
+}
