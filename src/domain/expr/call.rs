@@ -6,7 +6,8 @@ use rust_decimal::Decimal;
 use super::error::{EvalErrorKind, Fault};
 use super::eval::{Ran, Run};
 use super::exact::{self, ROUND_DIGITS_MAX};
-use super::tree::{Function, Node};
+use super::lookup::Looked;
+use super::tree::{Function, Kind, Node};
 use super::value::Value;
 use crate::domain::json::{NumberError, decimal_from_str};
 
@@ -22,9 +23,7 @@ impl<'v> Run<'v, '_> {
                     Err(self.fault(EvalErrorKind::Missing, node, "has no value: all of its values are missing or null"))
                 }
             },
-            (Function::Exists, [argument]) => {
-                Ok(Value::Bool(self.optional(argument)?.is_some_and(|value| value.is_there())))
-            }
+            (Function::Exists, [argument]) => self.exists(argument).map(Value::Bool),
             (Function::Min, _) => self.extreme(node, arguments, Decimal::min).map(Value::Decimal),
             (Function::Max, _) => self.extreme(node, arguments, Decimal::max).map(Value::Decimal),
             (Function::Abs, [number]) => Ok(Value::Decimal(self.number(number)?.abs())),
@@ -36,6 +35,17 @@ impl<'v> Run<'v, '_> {
                 Err(self.fault(EvalErrorKind::WrongKind, node, "has another number of values than it takes"))
             }
         }
+    }
+
+    fn exists(&mut self, argument: &'v Node) -> Ran<bool> {
+        let Kind::Path(path) = &argument.kind else {
+            return Ok(self.optional(argument)?.is_some_and(|value| value != Value::Null));
+        };
+        self.step()?;
+        Ok(match self.look(path)? {
+            Looked::Found(found) => found.is_there(),
+            Looked::Absent(_) => false,
+        })
     }
 
     /// The first value that is there and not null.

@@ -36,7 +36,7 @@ impl<'v, 's> Run<'v, 's> {
             Kind::Number(number) => Ok(Value::Decimal(*number)),
             Kind::Text(text) => Ok(Value::Text(text)),
             Kind::Path(path) => match self.look(path)? {
-                Looked::Found(value) => Ok(value),
+                Looked::Found(found) => Self::read(path, found),
                 Looked::Absent(absent) => Err(absent_fault(path, &absent)),
             },
             Kind::List(nodes) => {
@@ -59,7 +59,7 @@ impl<'v, 's> Run<'v, 's> {
             Kind::Path(path) => {
                 self.step()?;
                 match self.look(path)? {
-                    Looked::Found(value) => Ok(Some(value)),
+                    Looked::Found(found) => Self::read(path, found).map(Some),
                     Looked::Absent(_) => Ok(None),
                 }
             }

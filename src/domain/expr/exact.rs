@@ -20,6 +20,11 @@ const CARRY_DIGITS: u32 = 9;
 /// The exact sum.
 #[must_use]
 pub fn add(left: Decimal, right: Decimal) -> Option<Decimal> {
+    // Long numbers often end in zeros; without those the sum may still fit.
+    aligned_sum(left, right).or_else(|| aligned_sum(left.normalize(), right.normalize()))
+}
+
+fn aligned_sum(left: Decimal, right: Decimal) -> Option<Decimal> {
     let scale = left.scale().max(right.scale());
     let sum = at_scale(left, scale)?.checked_add(at_scale(right, scale)?)?;
     fit(sum, scale)
@@ -38,7 +43,7 @@ pub fn multiply(left: Decimal, right: Decimal) -> Option<Decimal> {
     if let Some(product) = left.mantissa().checked_mul(right.mantissa()) {
         return fit(product, scale);
     }
-    // Long factors often end in zeros; without those the product may still fit.
+    // As in `add`.
     let (left, right) = (left.normalize(), right.normalize());
     let product = left.mantissa().checked_mul(right.mantissa())?;
     fit(product, left.scale() + right.scale())

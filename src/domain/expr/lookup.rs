@@ -21,8 +21,27 @@ pub(super) struct Absent {
 }
 
 pub(super) enum Looked<'v> {
-    Found(Value<'v>),
+    Found(Found<'v>),
     Absent(Absent),
+}
+
+/// What stands at the end of a path, not read as a value yet: `exists` may ask about a number of any length.
+pub(super) enum Found<'v> {
+    Json(&'v Json<'v>),
+    Text(&'v str),
+    Items(Vec<&'v Json<'v>>),
+}
+
+impl Found<'_> {
+    /// Present in the sense of `exists`: not null, and for what `[*]` selected, nothing in it null either, so that
+    /// `exists` guards a `sum` over the same path.
+    pub(super) fn is_there(&self) -> bool {
+        match self {
+            Found::Json(json) => **json != Json::Null,
+            Found::Text(_) => true,
+            Found::Items(items) => items.iter().all(|item| **item != Json::Null),
+        }
+    }
 }
 
 enum Stop {
@@ -35,14 +54,14 @@ impl<'v> Run<'v, '_> {
     pub(super) fn look(&mut self, path: &'v Path) -> Ran<Looked<'v>> {
         let json = match self.scope.look_up(&path.root, path.hint) {
             Some(Root::Json(json)) => json,
-            Some(Root::Text(text)) if path.steps.is_empty() => return Ok(Looked::Found(Value::Text(text))),
+            Some(Root::Text(text)) if path.steps.is_empty() => return Ok(Looked::Found(Found::Text(text))),
             Some(Root::Text(_)) => return Ok(Looked::Absent(Absent::new(1, Some("text")))),
             None => return Ok(Looked::Absent(Absent::new(0, None))),
         };
         if path.projects {
             let mut items = Vec::new();
             return match self.project(&path.steps, 0, json, &mut items) {
-                Ok(()) => Ok(Looked::Found(Value::Items(items))),
+                Ok(()) => Ok(Looked::Found(Found::Items(items))),
                 Err(Stop::Absent(absent)) => Ok(Looked::Absent(absent)),
                 Err(Stop::Fault(fault)) => Err(fault),
             };
@@ -54,13 +73,19 @@ impl<'v> Run<'v, '_> {
                 Err(met) => return Ok(Looked::Absent(Absent::new(index + 1, met))),
             }
         }
-        match Value::of(here) {
-            Ok(value) => Ok(Looked::Found(value)),
-            Err(error) => {
+        Ok(Looked::Found(Found::Json(here)))
+    }
+
+    /// The value of what was found at the end of `path`.
+    pub(super) fn read(path: &Path, found: Found<'v>) -> Ran<Value<'v>> {
+        match found {
+            Found::Text(text) => Ok(Value::Text(text)),
+            Found::Items(items) => Ok(Value::Items(items)),
+            Found::Json(json) => Value::of(json).map_err(|error| {
                 let place = path.describe(usize::MAX, &[]);
                 let message = format!("`{place}` {error}");
-                Err(Fault::new(EvalErrorKind::NotExact, Some(place), message))
-            }
+                Fault::new(EvalErrorKind::NotExact, Some(place), message)
+            }),
         }
     }
 

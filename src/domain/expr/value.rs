@@ -71,19 +71,4 @@ impl<'a> Value<'a> {
             Value::Null | Value::Bool(_) | Value::Decimal(_) | Value::Text(_) | Value::Object(_) => None,
         }
     }
-
-    /// Present in the sense of `exists`: not null, and for what `[*]` selected, nothing in it null either, so that
-    /// `exists` guards a `sum` over the same path.
-    pub(super) fn is_there(&self) -> bool {
-        match self {
-            Value::Null => false,
-            Value::Items(items) => items.iter().all(|item| **item != Json::Null),
-            Value::Bool(_)
-            | Value::Decimal(_)
-            | Value::Text(_)
-            | Value::Array(_)
-            | Value::Object(_)
-            | Value::List(_) => true,
-        }
-    }
 }

@@ -5,7 +5,7 @@
 //! |---|---|
 //! | `read.rs` | the reader: RFC 8259 and nothing beside it |
 //! | `text.rs` | the reader's strings and escapes |
-//! | `number.rs` | exact decimals from number text |
+//! | `number.rs` | the reader's numbers, and exact decimals from their text |
 //! | `scan.rs` | finds the next byte of a string that needs care |
 //! | `error.rs` | what was wrong, and where |
 

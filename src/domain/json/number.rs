@@ -1,9 +1,12 @@
-//! Number text becomes an exact decimal. Digits enter; a `Decimal` of exactly that value leaves.
+//! Numbers: read as text, exact as decimals. Digits enter; a `Decimal` of exactly that value leaves.
 //! What must never happen: rounding, a float, a negative zero, a spelling that two readers read differently.
 
 use std::borrow::Cow;
 
 use rust_decimal::Decimal;
+
+use super::error::JsonErrorKind as Kind;
+use super::read::{Read, Reader, fail_at};
 
 /// Longest number token. Real amounts have 20 characters; 256 keeps every later pass over a number short.
 pub const NUMBER_CHARS_MAX: usize = 256;
@@ -35,7 +38,7 @@ pub struct Number<'a> {
 
 impl<'a> Number<'a> {
     /// Only the reader calls this, with text it has checked against the JSON grammar.
-    pub(super) fn from_checked(text: &'a str) -> Self {
+    fn from_checked(text: &'a str) -> Self {
         Number { text: Cow::Borrowed(text) }
     }
 
@@ -55,6 +58,48 @@ impl<'a> Number<'a> {
 
     pub(super) fn into_owned(self) -> Number<'static> {
         Number { text: Cow::Owned(self.text.into_owned()) }
+    }
+}
+
+impl<'a> Reader<'a> {
+    /// Reads a number, and keeps its text.
+    pub(super) fn number(&mut self) -> Read<Number<'a>> {
+        let start = self.at;
+        if self.peek() == Some(b'-') {
+            self.at += 1;
+        }
+        let first = self.peek();
+        let integer_digits = self.digits("a digit")?.len();
+        if first == Some(b'0') && integer_digits > 1 {
+            return Err(fail_at(start, Kind::LeadingZero));
+        }
+        if self.peek() == Some(b'.') {
+            self.at += 1;
+            self.digits("a digit after the point")?;
+        }
+        if let Some(b'e' | b'E') = self.peek() {
+            self.at += 1;
+            if let Some(b'+' | b'-') = self.peek() {
+                self.at += 1;
+            }
+            if exponent_value(self.digits("a digit of the exponent")?) > EXPONENT_MAX {
+                return Err(fail_at(start, Kind::ExponentTooLarge));
+            }
+        }
+        if self.at - start > NUMBER_CHARS_MAX {
+            return Err(fail_at(start, Kind::NumberTooLong));
+        }
+        Ok(Number::from_checked(self.slice(start, self.at)))
+    }
+
+    fn digits(&mut self, expected: &'static str) -> Read<&'a [u8]> {
+        let rest = self.rest();
+        let count = rest.iter().position(|byte| !byte.is_ascii_digit()).unwrap_or(rest.len());
+        if count == 0 {
+            return Err(self.unexpected(expected));
+        }
+        self.at += count;
+        Ok(rest.get(..count).unwrap_or(rest))
     }
 }
 
@@ -149,7 +194,7 @@ fn split_digits(bytes: &[u8]) -> (&[u8], &[u8]) {
 }
 
 /// Saturates just above the limit: the caller only asks whether the limit is kept.
-pub(super) fn exponent_value(digits: &[u8]) -> i32 {
+fn exponent_value(digits: &[u8]) -> i32 {
     digits.iter().fold(0, |sum, digit| (sum * 10 + i32::from(digit & 0x0F)).min(EXPONENT_MAX + 1))
 }
 

@@ -65,9 +65,12 @@ proptest! {
     }
 
     #[test]
-    fn a_bare_quotient_is_as_near_as_its_decimals_allow(a in -1_000_000_i64..1_000_000, b in 1_i64..10_000) {
-        let expected = half_even(i128::from(a) * power(20), i128::from(b));
-        prop_assert_eq!(eval(&format!("{a} / {b}")), Decimal::from_i128_with_scale(expected, 20));
+    fn a_bare_quotient_is_as_near_as_its_decimals_allow(a in -MANTISSA_MAX..MANTISSA_MAX, b in 1_i64..10_000) {
+        // 20 decimals, and one fewer for every digit of the integer part beyond four.
+        let integer_digits = (a / b).unsigned_abs().checked_ilog10().map_or(0, |log| log + 1);
+        let decimals = 20 - integer_digits.saturating_sub(4);
+        let expected = half_even(i128::from(a) * power(decimals), i128::from(b));
+        prop_assert_eq!(eval(&format!("{a} / {b}")), Decimal::from_i128_with_scale(expected, decimals));
     }
 
     #[test]
@@ -90,6 +93,23 @@ proptest! {
                 prop_assert_eq!(p.mantissa() * power(shift), lifted);
             }
         }
+    }
+
+    #[test]
+    fn order_holds_between_decimals_of_any_length_and_scale(
+        a in -9_999_999_999_999_999_999_999_999_999_i128..9_999_999_999_999_999_999_999_999_999, b in any::<i64>(), s in 0_u32..29, t in 0_u32..29,
+    ) {
+        let (x, y) = (Decimal::from_i128_with_scale(a, s), Decimal::from_i128_with_scale(b.into(), t));
+        // Integer part first, then the decimals, both filled up to 28 digits.
+        let parts = |number: Decimal| {
+            let mantissa = number.mantissa();
+            let unit = power(number.scale());
+            (mantissa.div_euclid(unit), mantissa.rem_euclid(unit) * power(28 - number.scale()))
+        };
+        let less = Expr::parse(&format!("{x} < {y}"), &ROOTS).unwrap().eval_bool(&Scope::new()).unwrap();
+        prop_assert_eq!(less, parts(x) < parts(y));
+        let equal = Expr::parse(&format!("{x} == {y}"), &ROOTS).unwrap().eval_bool(&Scope::new()).unwrap();
+        prop_assert_eq!(equal, parts(x) == parts(y));
     }
 
     #[test]
@@ -136,4 +156,24 @@ proptest! {
         let source = format!("{wrap}({left} {op} {right})");
         let _ = Expr::parse(&source, &ROOTS).unwrap().eval(&scope);
     }
+}
+
+#[test]
+fn the_deepest_input_fits_a_small_stack() {
+    let levels = super::super::DEPTH_MAX - 1;
+    let source = format!("{}true{}", "false or true and true == (".repeat(levels), ")".repeat(levels));
+    let document = format!("{}{}", "{\"a\":[".repeat(32), "]}".repeat(32));
+    // Measured: under 384 KiB in a debug build, under 128 KiB in a release. Tokio's threads have 2 MiB.
+    std::thread::Builder::new()
+        .stack_size(1024 * 1024)
+        .spawn(move || {
+            let expression = Expr::parse(&source, &ROOTS).unwrap();
+            assert!(expression.eval(&Scope::new()).is_ok());
+            let mut out = Vec::new();
+            crate::domain::canonical::write_canonical(&json::parse(&document).unwrap(), &mut out);
+            assert_eq!(out.len(), document.len());
+        })
+        .unwrap()
+        .join()
+        .unwrap();
 }
