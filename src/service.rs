@@ -205,7 +205,7 @@ fn start(config: &Config, parts: &Parts, health: &Health, tasks: &mut Tasks) {
         entries: Arc::new(Journal),
     };
     let parking = Parking {
-        postgres: postgres,
+        postgres,
         amqp: config.amqp.clone(),
         intake: config.intake.clone(),
         health: health.clone(),

@@ -118,11 +118,21 @@ impl Connection {
     /// # Errors
     /// There is no such queue, or the broker is away.
     pub async fn ready_count(&self, queue: &str) -> Result<u32, AmqpError> {
+        Ok(self.look_at(queue).await?.message_count())
+    }
+
+    /// Consumers of a queue.
+    ///
+    /// # Errors
+    /// There is no such queue, or the broker is away.
+    pub async fn consumer_count(&self, queue: &str) -> Result<u32, AmqpError> {
+        Ok(self.look_at(queue).await?.consumer_count())
+    }
+
+    async fn look_at(&self, queue: &str) -> Result<lapin::Queue, AmqpError> {
         let channel = self.channel().await?;
         let options = QueueDeclareOptions { passive: true, ..QueueDeclareOptions::default() };
-        let declared =
-            self.within("look at a queue", channel.queue_declare(short(queue), options, FieldTable::default())).await?;
-        Ok(declared.message_count())
+        self.within("look at a queue", channel.queue_declare(short(queue), options, FieldTable::default())).await
     }
 
     /// Says goodbye; what is unsettled goes back to its queue. A broker that does not answer is left alone.

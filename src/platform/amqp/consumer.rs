@@ -2,7 +2,10 @@
 //! came. Nothing is ever acknowledged on a channel other than its own.
 
 use futures::StreamExt;
-use lapin::options::{BasicAckOptions, BasicCancelOptions, BasicConsumeOptions, BasicQosOptions, BasicRejectOptions};
+use lapin::options::{
+    BasicAckOptions, BasicCancelOptions, BasicConsumeOptions, BasicQosOptions, BasicRejectOptions, QueueBindOptions,
+    QueueDeclareOptions,
+};
 use lapin::types::FieldTable;
 
 use super::connection::within;
@@ -58,6 +61,28 @@ impl Consumer {
         let stream = connection.within("consume", consume).await?;
         let tag = stream.tag().as_str().to_owned();
         Ok(Self { queue: queue.to_owned(), channel, stream, tag, timeout: connection.timeout() })
+    }
+
+    /// A reader of its own: a queue that lives as long as the connection, bound to an exchange.
+    ///
+    /// # Errors
+    /// The broker is away or has no such exchange.
+    pub async fn attach(connection: &Connection, exchange: &str, key: &str, prefetch: u16) -> Result<Self, AmqpError> {
+        let channel = connection.channel().await?;
+        let options = QueueDeclareOptions { exclusive: true, auto_delete: true, ..QueueDeclareOptions::default() };
+        let queue = connection
+            .within("declare a queue", channel.queue_declare("".into(), options, FieldTable::default()))
+            .await?;
+        let name = queue.name().as_str();
+        let bind = channel.queue_bind(
+            short(name),
+            short(exchange),
+            short(key),
+            QueueBindOptions::default(),
+            FieldTable::default(),
+        );
+        connection.within("bind a queue", bind).await?;
+        Self::open(connection, name, prefetch).await
     }
 
     /// The next delivery. Dropping the future loses nothing: the delivery stays in the stream.

@@ -4,7 +4,9 @@
 //! error, a log line or `{:?}`; a call waits for ever or reads without a bound. One connection per call: these
 //! calls are rare, and a kept connection would have to be watched.
 
-use std::{fmt, future::Future, io, time::Duration};
+mod error;
+
+use std::{error::Error, fmt, future::Future, time::Duration};
 
 use base64::{Engine, prelude::BASE64_STANDARD};
 use http_body_util::{BodyExt, Full, LengthLimitError, Limited};
@@ -12,11 +14,13 @@ use hyper::{
     Method, Request, StatusCode, Uri,
     body::Bytes,
     client::conn::http1,
-    header::{AUTHORIZATION, CONNECTION, CONTENT_TYPE, HOST, HeaderValue, InvalidHeaderValue},
+    header::{AUTHORIZATION, CONNECTION, CONTENT_TYPE, HOST, HeaderValue},
 };
 use hyper_util::rt::TokioIo;
 use serde::{Deserialize, Serialize, de::DeserializeOwned};
 use tokio::{net::TcpStream, time::timeout};
+
+pub use self::error::ManagementError;
 
 /// A healthy management API answers in milliseconds; what takes longer must not hold up a start.
 const STEP_SECONDS_MAX: u64 = 5;
@@ -43,46 +47,6 @@ pub struct Management {
 pub struct QueueCounts {
     pub ready: u64,
     pub unacked: u64,
-}
-
-#[derive(Debug, thiserror::Error)]
-pub enum ManagementError {
-    #[error("the management url is not usable: {reason}")]
-    Url { reason: &'static str },
-    #[error("the management user or password cannot be sent in a header")]
-    Credentials(#[source] InvalidHeaderValue),
-    #[error("the management api at {address} cannot be reached")]
-    Unreachable {
-        address: String,
-        #[source]
-        source: io::Error,
-    },
-    #[error("the management api at {address} gave no answer within {seconds} s")]
-    TimedOut { address: String, seconds: u64 },
-    #[error("the talk with the management api at {address} broke off")]
-    Broken {
-        address: String,
-        #[source]
-        source: hyper::Error,
-    },
-    #[error("the answer to {path} is longer than {bytes} bytes")]
-    TooLong { path: String, bytes: usize },
-    #[error("the answer to {path} could not be read: {reason}")]
-    Unread { path: String, reason: String },
-    #[error("no request could be made for {path}")]
-    Request {
-        path: String,
-        #[source]
-        source: hyper::http::Error,
-    },
-    #[error("{method} {path} was answered with {status}: {reason}")]
-    Status { method: Method, path: String, status: StatusCode, reason: String },
-    #[error("json of {path} is not in the expected form")]
-    Json {
-        path: String,
-        #[source]
-        source: serde_json::Error,
-    },
 }
 
 #[derive(Deserialize)]
@@ -186,7 +150,7 @@ impl Management {
             let body = Limited::new(response.into_body(), ANSWER_BYTES_MAX).collect().await;
             // The sender ends here, and with it the connection that is driven beside this.
             drop(sender);
-            body.map(|body| (status, body.to_bytes())).map_err(|error| unread(path, error))
+            body.map(|body| (status, body.to_bytes())).map_err(|error| unread(path, error.as_ref()))
         };
         // Both together: the connection moves the bytes that the talk waits for. Its own error is the talk's, too.
         let (talked, _driven) = self.within(async { tokio::join!(talk, connection) }).await?;
@@ -241,7 +205,7 @@ fn json(path: &str, source: serde_json::Error) -> ManagementError {
     ManagementError::Json { path: path.to_owned(), source }
 }
 
-fn unread(path: &str, error: Box<dyn std::error::Error + Send + Sync>) -> ManagementError {
+fn unread(path: &str, error: &(dyn Error + Send + Sync + 'static)) -> ManagementError {
     if error.is::<LengthLimitError>() {
         return ManagementError::TooLong { path: path.to_owned(), bytes: ANSWER_BYTES_MAX };
     }
@@ -315,5 +279,17 @@ mod tests {
         let management = Management::new("http://127.0.0.1:1", "u", "p", "/").unwrap();
         let error = management.get_json::<serde_json::Value>("overview").await.unwrap_err();
         assert!(matches!(error, ManagementError::Unreachable { .. }), "{error:?}");
+    }
+
+    #[tokio::test]
+    async fn a_server_that_never_answers_is_given_up_and_one_that_hangs_up_is_told() {
+        let server = tokio::net::TcpListener::bind("127.0.0.1:0").await.unwrap();
+        let url = format!("http://{}", server.local_addr().unwrap());
+        let management = Management::new(&url, "u", "p", "/").unwrap();
+        let hang_up = async { drop(server.accept().await.unwrap()) };
+        let (broken, ()) = tokio::join!(management.delete("queues/%2F/q"), hang_up);
+        assert!(matches!(broken, Err(ManagementError::Broken { .. })), "{broken:?}");
+        let silence = management.delete("queues/%2F/q").await;
+        assert!(matches!(silence, Err(ManagementError::TimedOut { .. })), "{silence:?}");
     }
 }

@@ -92,8 +92,8 @@ impl From<Value> for Argument {
 }
 
 impl<'de> Deserialize<'de> for Argument {
-    /// Through [`Value`] and not by an untagged enum: with serde_json's `arbitrary_precision`, which the money
-    /// needs, a number does not survive serde's buffering and an untagged `i64` would never match.
+    /// Through [`Value`] and not by an untagged enum: with serde_json's `arbitrary_precision`, which any crate of the
+    /// build may switch on, a number does not survive serde's buffering and an untagged `i64` would never match.
     fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
         Value::deserialize(deserializer).map(Self::from)
     }

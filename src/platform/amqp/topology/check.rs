@@ -103,7 +103,7 @@ impl<'a> Checked<'a> {
             },
         };
         let differences = judge_exchange(expected, &state);
-        self.differences(expected.object(), &differences, |severity, _| match severity {
+        self.differences(&expected.object(), &differences, |severity, _| match severity {
             Severity::Lossy => remedy::recreate_exchange(&expected.name),
             Severity::Unverified | Severity::Differs => {
                 "none needed, but a publisher that declares it otherwise is refused".to_owned()
@@ -145,7 +145,7 @@ impl<'a> Checked<'a> {
     fn judged_queue(&mut self, expected: &Queue, role: Role, state: &QueueState, series: Series) {
         let vhost = self.vhost.clone();
         let differences = judge_queue(expected, role, state, series);
-        self.differences(expected.object(), &differences, |severity, of| match severity {
+        self.differences(&expected.object(), &differences, |severity, of| match severity {
             Severity::Lossy => remedy::lossy_queue(&vhost, expected, role, state, of),
             Severity::Unverified | Severity::Differs => remedy::differing_queue(state),
         });
@@ -162,7 +162,7 @@ impl<'a> Checked<'a> {
     /// One finding per severity, with all facts of it: a remedy is then printed once.
     fn differences(
         &mut self,
-        object: String,
+        object: &str,
         differences: &[Difference],
         remedy: impl Fn(Severity, &[&Difference]) -> String,
     ) {
@@ -173,7 +173,7 @@ impl<'a> Checked<'a> {
                 continue;
             }
             self.findings.push(Finding {
-                object: object.clone(),
+                object: object.to_owned(),
                 expected: facts(&of, |difference| &difference.expected),
                 found: facts(&of, |difference| &difference.found),
                 remedy: remedy(severity, &of),

@@ -236,3 +236,45 @@ impl Binding {
         format!("binding {} -> {} with key {}", self.source, self.destination, self.routing_key)
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_embedded_file_has_the_roles_of_the_contract() {
+        let topology = Topology::embedded().unwrap();
+        let roles: Vec<(&str, Role)> =
+            topology.queues.iter().map(|queue| (queue.name.as_str(), topology.role(queue))).collect();
+        assert_eq!(
+            roles,
+            [
+                ("fis.ingestion.dlq.queue", Role::LastStop),
+                ("fis.ingestion.queue", Role::Lane),
+                ("fis.urgent.queue", Role::Lane),
+                ("fis.backfill.queue", Role::Lane),
+                ("fis.journal.stream", Role::Stream),
+            ]
+        );
+        assert_eq!(topology.vhost, "/fis");
+        // An argument here would refuse the publishers, who declare this exchange without any.
+        assert!(topology.exchange("fis.events.exchange").unwrap().arguments.is_empty());
+    }
+
+    #[test]
+    fn a_file_that_does_not_hold_together_is_refused() {
+        for (from, to, reason) in [
+            ("\"vhosts\"", "\"hosts\"", "not in the expected form"),
+            ("\"internal\": false,", "\"internal\": false, \"typo\": 1,", "not in the expected form"),
+            ("\"name\": \"/fis\"", "\"name\": \"/other\"", "belongs to virtual host /fis"),
+            ("\"destination\": \"fis.urgent.queue\"", "\"destination\": \"typo\"", "names typo"),
+            ("\"source\": \"fis.dlx.exchange\"", "\"source\": \"typo\"", "names typo"),
+            ("\"routing_key\": \"fis.ingestion.dlq\"", "\"routing_key\": \"typo\"", "which no binding takes"),
+            ("\"x-max-length\": 5000000", "\"x-max-length\": 1.5", "of a kind that cannot be declared"),
+        ] {
+            assert!(DEFINITIONS.contains(from), "{from}");
+            let error = Topology::parse(&DEFINITIONS.replacen(from, to, 1)).unwrap_err().to_string();
+            assert!(error.contains(reason), "{to}: {error}");
+        }
+    }
+}

@@ -65,8 +65,12 @@ fn draw_keys(bound: &[&str], queue: &Queue) -> String {
 fn draw_limits(topology: &Topology) -> String {
     let header = ["queue", "holds at most", "when full", "delivery limit"].map(str::to_owned);
     let rows: Vec<[String; 4]> = std::iter::once(header).chain(topology.queues.iter().map(limits_of)).collect();
-    let width = |column: usize| rows.iter().map(|row| row[column].chars().count()).max().unwrap_or(0);
-    let widths = [width(0), width(1), width(2), width(3)];
+    let mut widths = [0; 4];
+    for row in &rows {
+        for (width, cell) in widths.iter_mut().zip(row) {
+            *width = cell.chars().count().max(*width);
+        }
+    }
     let mut text = String::new();
     for row in &rows {
         let cells: Vec<String> = row.iter().zip(widths).map(|(cell, width)| format!("{cell:<width$}")).collect();

@@ -243,3 +243,6 @@ impl Judged {
 fn shown(value: Option<&Argument>) -> String {
     value.map_or("none".to_owned(), ToString::to_string)
 }
+
+#[cfg(test)]
+mod tests;

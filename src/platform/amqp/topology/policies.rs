@@ -146,7 +146,8 @@ fn matches(pattern: &str, name: &str) -> Option<bool> {
     }
     let name: Vec<char> = name.chars().collect();
     let starts = if from_start { 0..=0 } else { 0..=name.len() };
-    Some(starts.into_iter().any(|start| fits(&pieces, &name[start..], to_end)))
+    let fits_from = |start| name.get(start..).is_some_and(|rest| fits(&pieces, rest, to_end));
+    Some(starts.into_iter().any(fits_from))
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -156,15 +157,16 @@ enum Piece {
     Many,
 }
 
-fn fits(pieces: &[Piece], name: &[char], to_end: bool) -> bool {
-    let Some((piece, pieces)) = pieces.split_first() else {
+fn fits(all: &[Piece], name: &[char], to_end: bool) -> bool {
+    let Some((piece, pieces)) = all.split_first() else {
         return !to_end || name.is_empty();
     };
     match (piece, name.split_first()) {
         (Piece::One(wanted), Some((first, rest))) => wanted == first && fits(pieces, rest, to_end),
         (Piece::Any, Some((_, rest))) => fits(pieces, rest, to_end),
         (Piece::One(_) | Piece::Any, None) => false,
-        (Piece::Many, _) => (0..=name.len()).any(|skip| fits(pieces, &name[skip..], to_end)),
+        (Piece::Many, None) => fits(pieces, name, to_end),
+        (Piece::Many, Some((_, rest))) => fits(pieces, name, to_end) || fits(all, rest, to_end),
     }
 }
 

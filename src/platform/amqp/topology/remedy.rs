@@ -84,11 +84,14 @@ pub fn lossy_queue(vhost: &str, queue: &Queue, role: Role, state: &QueueState, d
         return recreate_queue(vhost, queue);
     }
     let mut lines = vec![SafePolicy::of(queue).command(vhost)];
-    if let PolicyState::InForce { policy, operator_policy, .. } = &state.policy {
+    if let PolicyState::InForce { policy, operator_policy, definition } = &state.policy {
         if let Some(policy) = policy {
             lines.push(format!(
                 "it takes the place of policy '{policy}' on this queue; its priority must be the higher one"
             ));
+        } else if differences.iter().all(|difference| definition.contains_key(keys::in_policy(&difference.key))) {
+            // With no user policy all of this is the operator's doing, and another user policy would not help.
+            lines.clear();
         }
         if let Some(operator) = operator_policy {
             lines
