@@ -2,7 +2,9 @@
 //! is told to is an error, also when it ends quietly; a panic in one ends the process with a reason.
 
 mod http;
+mod loops;
 mod once;
+mod tasks;
 
 use std::collections::HashMap;
 use std::sync::Arc;
@@ -10,33 +12,27 @@ use std::time::Duration;
 
 use futures::future::BoxFuture;
 use tokio::sync::Notify;
-use tokio::task::JoinSet;
 use tokio_util::sync::CancellationToken;
 
 use crate::domain::chain::ChainedEntry;
 use crate::domain::ids::TenantId;
 use crate::domain::retry::RetryPolicy;
-use crate::intake::Lane;
 use crate::journal;
 use crate::journal::books::{BooksError, BooksShelf};
 use crate::journal::read::Place;
 use crate::outbox::{Entries, Relay};
 use crate::parking::Parking;
-use crate::pipeline::{Pipeline, PipelineError};
+use crate::pipeline::Pipeline;
 use crate::platform::amqp::management::Management;
 use crate::platform::amqp::topology::{Topology, is_lossy, report};
-use crate::platform::amqp::{AmqpError, Connection, Consumer, Limits, Receiver};
+use crate::platform::amqp::{AmqpError, Connection};
 use crate::platform::config::Config;
 use crate::platform::health::{Health, Part};
 use crate::platform::metrics;
-use crate::platform::postgres::{Fault, Postgres, PostgresError};
+use crate::platform::postgres::{self, Postgres, PostgresError};
 use crate::platform::redis::{Redis, RedisError};
 use crate::platform::time::Backoff;
-
-/// How often running instances look for newer books, well within the promised two seconds.
-const BOOKS_POLL: Duration = Duration::from_secs(1);
-/// How often the parts that nobody talks to are asked whether they are there.
-const PROBE: Duration = Duration::from_secs(2);
+use tasks::Tasks;
 
 #[derive(Debug, thiserror::Error)]
 pub enum ServiceError {
@@ -103,27 +99,29 @@ async fn prepare(config: &Config, health: &Health, stop: &CancellationToken) -> 
                 .map_err(|error| ServiceError::Setting { name: "intake.default_tenant", reason: error.to_string() })?,
         ),
     };
+    let books = BooksShelf::default();
     let mut backoff = Backoff::new(Duration::from_millis(200), Duration::from_secs(5));
-    loop {
-        match check_database(&postgres).await {
-            Ok(()) => break,
-            Err(PostgresError::Sql(error)) if matches!(Fault::of(&error), Fault::Away(_)) => {
+    while let Err(error) = check_database(&postgres, &books).await {
+        match error {
+            ServiceError::Postgres(PostgresError::Sql(error)) | ServiceError::Books(BooksError::Sql(error))
+                if !postgres::needs_a_person(&error) =>
+            {
                 health.away(Part::Postgres, &error.to_string());
             }
-            Err(error) => return Err(error.into()),
+            error => return Err(error),
         }
         if wait(backoff.delay(), stop).await {
             return Ok(None);
         }
     }
     health.back(Part::Postgres);
-    let books = BooksShelf::default();
-    books.refresh(&postgres.pool).await?;
     backoff.reset();
     loop {
         match check_topology(config).await {
             Ok(()) => break,
-            Err(ServiceError::Amqp(error)) => health.away(Part::BrokerIn, &error.to_string()),
+            Err(ServiceError::Amqp(error)) if !error.needs_a_person() => {
+                health.away(Part::BrokerIn, &error.to_string());
+            }
             Err(error) => return Err(error),
         }
         if wait(backoff.delay(), stop).await {
@@ -151,13 +149,15 @@ async fn prepare(config: &Config, health: &Health, stop: &CancellationToken) -> 
     Ok(Some(Parts { postgres, pipeline }))
 }
 
-async fn check_database(postgres: &Postgres) -> Result<(), PostgresError> {
+/// Refuses a database of another version; warns of one that may forget what it has committed.
+async fn check_database(postgres: &Postgres, books: &BooksShelf) -> Result<(), ServiceError> {
     postgres.check_version().await?;
-    for setting in postgres.unsafe_settings().await? {
+    for setting in postgres.unsafe_settings().await.map_err(PostgresError::from)? {
         tracing::warn!(
             "PostgreSQL runs with {setting} off: after a crash of its machine, commits that were acknowledged may be gone"
         );
     }
+    books.refresh(&postgres.pool).await?;
     Ok(())
 }
 
@@ -204,22 +204,18 @@ fn start(config: &Config, parts: &Parts, health: &Health, tasks: &mut Tasks) {
         health: health.clone(),
         entries: Arc::new(Journal),
     };
-    let parking = Parking {
-        postgres,
-        amqp: config.amqp.clone(),
-        intake: config.intake.clone(),
-        health: health.clone(),
-    };
+    let parking =
+        Parking { postgres, amqp: config.amqp.clone(), intake: config.intake.clone(), health: health.clone() };
     let stop = tasks.then.clone();
     tasks.spawn("relay", async move { relay.run(&stop).await });
     let stop = tasks.first.clone();
     tasks.spawn("parking", async move { parking.run(&stop).await });
     let (stop, watched) = (tasks.first.clone(), Arc::clone(&pipeline));
-    tasks.spawn("books", async move { watch_books(&watched, &stop).await });
+    tasks.spawn("books", async move { loops::watch_books(&watched, &stop).await });
     let (stop, probed) = (tasks.first.clone(), Arc::clone(&pipeline));
-    tasks.spawn("probe", async move { probe(&probed, &stop).await });
+    tasks.spawn("probe", async move { loops::probe(&probed, &stop).await });
     let (stop, config, health) = (tasks.first.clone(), config.clone(), health.clone());
-    tasks.spawn("intake", async move { intake(&config, &pipeline, &health, &stop).await });
+    tasks.spawn("intake", async move { loops::intake(&config, &pipeline, &health, &stop).await });
 }
 
 /// The journal, as the relay reads it.
@@ -235,181 +231,10 @@ impl Entries for Journal {
     }
 }
 
-async fn watch_books(pipeline: &Pipeline, stop: &CancellationToken) {
-    while !wait(BOOKS_POLL, stop).await {
-        match pipeline.books.refresh(&pipeline.postgres.pool).await {
-            Ok(_) => pipeline.health.back(Part::Postgres),
-            Err(BooksError::Sql(error)) => pipeline.health.away(Part::Postgres, &error.to_string()),
-            Err(error) => {
-                tracing::error!(error = %error, "the books in the database cannot be used; the old ones stay in force");
-            }
-        }
-    }
-}
-
-async fn probe(pipeline: &Pipeline, stop: &CancellationToken) {
-    loop {
-        match pipeline.redis.ping().await {
-            Ok(()) => pipeline.health.back(Part::Redis),
-            Err(error) => pipeline.health.away(Part::Redis, &error.to_string()),
-        }
-        if wait(PROBE, stop).await {
-            return;
-        }
-    }
-}
-
-/// Consumes all lanes on one connection, apart from the one that publishes: an alarm that blocks publishing must not block
-/// acknowledgements. Any loss ends the whole session, and a new one is built only when PostgreSQL answers.
-async fn intake(config: &Config, pipeline: &Arc<Pipeline>, health: &Health, stop: &CancellationToken) {
-    let mut backoff = Backoff::new(Duration::from_millis(200), Duration::from_secs(5));
-    loop {
-        match sqlx::query("select 1").execute(&pipeline.postgres.pool).await {
-            Ok(_) => match session(config, pipeline, health, stop).await {
-                Ok(()) => return,
-                Err(PipelineError::Stopped) => return,
-                Err(error) => {
-                    if let PipelineError::Amqp(error) = &error {
-                        health.away(Part::BrokerIn, &error.to_string());
-                    }
-                    tracing::warn!(error = %error, "the intake lost its session, trying again");
-                }
-            },
-            Err(error) => health.away(Part::Postgres, &error.to_string()),
-        }
-        if wait(backoff.delay(), stop).await {
-            return;
-        }
-        if health.is_ready() {
-            backoff.reset();
-        }
-    }
-}
-
-async fn session(
-    config: &Config,
-    pipeline: &Arc<Pipeline>,
-    health: &Health,
-    stop: &CancellationToken,
-) -> Result<(), PipelineError> {
-    let connection = Connection::open(&config.amqp, "fis intake").await?;
-    // One lane's loss ends the others: they finish the batch in hand and find their channel gone.
-    let session_stop = stop.child_token();
-    let mut lanes = JoinSet::new();
-    for lane in Lane::ALL {
-        let consumer = Consumer::open(&connection, lane.queue(), config.intake.prefetch).await?;
-        let mut receiver = Receiver::new(consumer, Limits::new(&config.intake));
-        let (pipeline, stop) = (Arc::clone(pipeline), session_stop.clone());
-        lanes.spawn(async move {
-            let end = pipeline.follow(lane, &mut receiver, &stop).await;
-            stop.cancel();
-            end
-        });
-    }
-    health.back(Part::BrokerIn);
-    health.back(Part::Postgres);
-    let mut end = Ok(());
-    while let Some(lane) = lanes.join_next().await {
-        match lane {
-            Ok(Ok(())) => {}
-            Ok(Err(error)) if end.is_ok() => end = Err(error),
-            Ok(Err(_)) => {}
-            Err(panic) => std::panic::resume_unwind(panic.try_into_panic().unwrap_or_else(|error| Box::new(error))),
-        }
-    }
-    connection.close().await;
-    end
-}
-
 /// True: told to stop.
 async fn wait(duration: Duration, stop: &CancellationToken) -> bool {
     tokio::select! {
         () = tokio::time::sleep(duration) => false,
         () = stop.cancelled() => true,
-    }
-}
-
-/// The long-lived tasks, by name, and the order in which they stop: what takes, then what relays, then what answers.
-#[derive(Default)]
-struct Tasks {
-    set: JoinSet<(&'static str, bool)>,
-    names: HashMap<tokio::task::Id, &'static str>,
-    first: CancellationToken,
-    then: CancellationToken,
-    last: CancellationToken,
-}
-
-impl Tasks {
-    fn spawn(&mut self, name: &'static str, task: impl Future<Output = ()> + Send + 'static) {
-        let handle = self.set.spawn(async move {
-            task.await;
-            (name, false)
-        });
-        self.names.insert(handle.id(), name);
-    }
-
-    /// A task whose end is the end of the run.
-    fn spawn_ending(&mut self, name: &'static str, task: impl Future<Output = ()> + Send + 'static) {
-        let handle = self.set.spawn(async move {
-            task.await;
-            (name, true)
-        });
-        self.names.insert(handle.id(), name);
-    }
-
-    /// Waits for `stop`, or for a task to end.
-    async fn watch(&mut self, stop: &CancellationToken) -> Result<(), ServiceError> {
-        tokio::select! {
-            () = stop.cancelled() => Ok(()),
-            ended = self.set.join_next_with_id() => match ended {
-                None => Ok(()),
-                Some(Ok((id, (task, expected)))) => {
-                    self.names.remove(&id);
-                    if expected { Ok(()) } else { Err(ServiceError::TaskEnded { task, reason: "it returned".to_owned() }) }
-                }
-                Some(Err(error)) => {
-                    let task = self.names.remove(&error.id()).unwrap_or("unknown");
-                    Err(ServiceError::TaskEnded { task, reason: panic_text(error) })
-                }
-            },
-        }
-    }
-
-    /// Stops in order. What is not done in time is left: nothing unsettled is lost, the broker delivers it again.
-    async fn drain(&mut self, deadline: Duration) {
-        let deadline = tokio::time::Instant::now() + deadline;
-        for (step, token, waits_for) in [
-            ("finishing what is held", self.first.clone(), &["intake", "parking", "books", "probe", "once"][..]),
-            ("relaying what is left", self.then.clone(), &["relay"][..]),
-            ("closing", self.last.clone(), &["http"][..]),
-        ] {
-            tracing::info!("stopping: {step}");
-            token.cancel();
-            while self.names.values().any(|name| waits_for.contains(name)) {
-                match tokio::time::timeout_at(deadline, self.set.join_next_with_id()).await {
-                    Ok(Some(Ok((id, _)))) => drop(self.names.remove(&id)),
-                    Ok(Some(Err(error))) => drop(self.names.remove(&error.id())),
-                    Ok(None) => break,
-                    Err(_) => {
-                        let left: Vec<_> = self.names.values().collect();
-                        tracing::warn!(
-                            "stopping: out of time, still waiting for {left:?}; what is unsettled will come again"
-                        );
-                        return;
-                    }
-                }
-            }
-        }
-    }
-}
-
-fn panic_text(error: tokio::task::JoinError) -> String {
-    match error.try_into_panic() {
-        Ok(panic) => {
-            let text =
-                panic.downcast_ref::<String>().map(String::as_str).or_else(|| panic.downcast_ref::<&str>().copied());
-            format!("it panicked: {}", text.unwrap_or("without a word"))
-        }
-        Err(error) => error.to_string(),
     }
 }

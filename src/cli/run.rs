@@ -36,15 +36,8 @@ impl Run {
                 told.cancel();
             }
         });
-        match service::run(config, self.once, stop).await {
-            Ok(()) => {
-                tracing::info!("stopped");
-                Ok(ExitCode::SUCCESS)
-            }
-            Err(error) => {
-                tracing::error!(error = %error, "cannot go on");
-                Err(error.into())
-            }
-        }
+        service::run(config, self.once, stop).await?;
+        tracing::info!("stopped");
+        Ok(ExitCode::SUCCESS)
     }
 }

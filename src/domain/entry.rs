@@ -8,7 +8,7 @@ use rust_decimal::Decimal;
 use super::books::Books;
 use super::disposition::{Failure, Reason};
 use super::ids::AccountCode;
-use super::money::{Amount, Currency};
+use super::money::{Amount, BASE_AMOUNT_MAX, Currency};
 
 /// An event with more lines than this is a file; it is also what a `smallint` line number can hold.
 pub const LINES_MAX: usize = 10_000;
@@ -183,6 +183,13 @@ fn convert(lines: &mut Vec<Line>, books: &Books, date: NaiveDate) -> Result<(), 
         line.base_amount = books.rates.convert(line.amount, line.currency, base, date).ok_or_else(|| {
             Failure::new(Reason::FxRateMissing, format!("no rate from {} to {base} on {date}", line.currency))
         })?;
+        if line.base_amount >= BASE_AMOUNT_MAX {
+            let detail = format!(
+                "{} {} is {} {base}, which is not below {BASE_AMOUNT_MAX}",
+                line.amount, line.currency, line.base_amount
+            );
+            return Err(Failure::new(Reason::BadAmount, detail));
+        }
     }
     let (debit, credit) = totals(lines, |line| line.base_amount);
     let residue = debit - credit;

@@ -9,6 +9,9 @@ use rust_decimal::{Decimal, RoundingStrategy};
 /// a million such lines stays exact in 28 digits.
 pub const AMOUNT_MAX: Decimal = Decimal::from_parts(0xA4C6_8000, 0x0003_8D7E, 0, false, 0);
 
+/// Converted amounts are below 10^18, whatever the rate: the sum of 10,000 lines stays exact.
+pub const BASE_AMOUNT_MAX: Decimal = Decimal::from_parts(0xA764_0000, 0x0DE0_B6B3, 0, false, 0);
+
 /// An ISO 4217 currency with its minor units.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub struct Currency(iso_currency::Currency);
@@ -115,8 +118,9 @@ mod tests {
     }
 
     #[test]
-    fn the_largest_amount_is_ten_to_the_fifteenth() {
+    fn amounts_end_at_ten_to_the_fifteenth_and_converted_ones_at_ten_to_the_eighteenth() {
         assert_eq!(AMOUNT_MAX, dec("1000000000000000"));
+        assert_eq!(BASE_AMOUNT_MAX, dec("1000000000000000000"));
     }
 
     #[test]

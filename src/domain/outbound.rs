@@ -143,12 +143,12 @@ pub fn journal_event(entry: &ChainedEntry) -> OutboundEvent {
     }
 }
 
-/// The event that tells a publisher that its event was not booked, and why. `now` makes the id of each rejection
-/// different: the same dead letter may be rejected again after a replay.
+/// The event that tells a publisher that its event was not booked, and why. `now` and the place in
+/// the batch make the id of each rejection different: the same dead letter may be rejected again.
 #[must_use]
-pub fn rejected_event(letter: &DeadLetter, now: DateTime<Utc>) -> OutboundEvent {
+pub fn rejected_event(letter: &DeadLetter, now: DateTime<Utc>, index: usize) -> OutboundEvent {
     let tenant = letter.identity.tenant_id.as_ref().map(|id| id.as_str().to_owned());
-    let message_id = format!("{}/{}", letter.id, now.timestamp_micros());
+    let message_id = format!("{}/{}-{index}", letter.id, now.timestamp_micros());
     let data = RejectedData {
         tenant_id: tenant.as_deref(),
         event_id: letter.identity.event_id.as_ref().map(super::ids::EventId::as_str),

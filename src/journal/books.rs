@@ -60,14 +60,22 @@ impl BooksShelf {
                left join unnest($1::text[], $2::integer[]) as known (tenant_id, version) on known.tenant_id = h.tenant_id
               where known.version is distinct from h.books_version",
         )
-        .bind(tenants)
+        .bind(&tenants)
         .bind(versions)
         .fetch_all(pool)
         .await?;
-        if newer.is_empty() {
+        let gone: Vec<String> = sqlx::query_scalar(
+            "select known from unnest($1::text[]) as known where not exists (select from fis_chain_head where tenant_id = known)",
+        )
+        .bind(&tenants)
+        .fetch_all(pool)
+        .await?;
+        if newer.is_empty() && gone.is_empty() {
             return Ok(false);
         }
         let mut books = self.view().as_ref().clone();
+        // A restored database may not know a tenant any more.
+        books.retain(|tenant, _| !gone.iter().any(|gone| gone == tenant.as_str()));
         for row in newer {
             let (version, source): (i32, &str) = (row.try_get("version")?, row.try_get("source")?);
             let compiled = Books::parse(source, version).map_err(|mistakes| BooksError::Stored {

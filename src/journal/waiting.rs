@@ -54,7 +54,8 @@ pub async fn insert_rejections(
     if plan.rejected.is_empty() {
         return Ok(());
     }
-    let told = column!(plan.rejected, letter => outbound::rejected_event(letter, now));
+    let told: Vec<OutboundEvent> =
+        plan.rejected.iter().enumerate().map(|(index, letter)| outbound::rejected_event(letter, now, index)).collect();
     sqlx::query(
         "insert into fis_outbox (tenant_id, exchange, routing_key, message_id, properties, body)
          select t, $6, k, m, p, b

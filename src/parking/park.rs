@@ -118,11 +118,12 @@ fn unrecorded(delivery: &Delivery) -> DeadLetter {
         lane: lane_of(&queue),
         failure,
         money: None,
-        message_id: delivery.properties.message_id().map(ToOwned::to_owned),
+        message_id: delivery.properties.message_id().filter(|id| !id.contains('\0')).map(ToOwned::to_owned),
         traceparent: None,
         properties: delivery.properties.to_text(),
         body: delivery.body.clone(),
-        routing_key,
+        // PostgreSQL text cannot hold NUL, and a routing key may.
+        routing_key: routing_key.replace('\0', "\u{fffd}"),
     }
 }
 

@@ -98,7 +98,7 @@ impl Source for Origin<'_> {
         DeadLetter {
             id: parking::letter_id(self.delivery, &self.delivery.routing_key),
             identity,
-            routing_key: self.delivery.routing_key.clone(),
+            routing_key: storable(&self.delivery.routing_key),
             lane: self.lane.name(),
             failure,
             money: self.money,
@@ -116,9 +116,14 @@ impl Source for Origin<'_> {
         }
         RetryMessage {
             message_id: format!("retry/{}/{attempts}", parking::letter_id(self.delivery, &self.delivery.routing_key)),
-            routing_key: self.delivery.routing_key.clone(),
+            routing_key: storable(&self.delivery.routing_key),
             properties: properties.to_text(),
             body: self.delivery.body.clone(),
         }
     }
+}
+
+/// PostgreSQL text cannot hold NUL, and a routing key may.
+fn storable(text: &str) -> String {
+    text.replace('\0', "\u{fffd}")
 }

@@ -42,6 +42,13 @@ impl Fault {
     }
 }
 
+/// A wrong password, role or database name: waiting will not mend it.
+#[must_use]
+pub fn needs_a_person(error: &sqlx::Error) -> bool {
+    let code = error.as_database_error().and_then(|error| error.code());
+    code.is_some_and(|code| code.starts_with("28") || code.starts_with("3D"))
+}
+
 #[derive(Debug, thiserror::Error)]
 pub enum PostgresError {
     #[error("the database address is not a PostgreSQL URL such as postgres://user:password@host:5432/fis")]

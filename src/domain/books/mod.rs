@@ -2,6 +2,7 @@
 //! mistake at once. Books that would let an event be booked in two ways, or to an account that does not exist,
 //! are never made.
 
+mod file;
 mod rule;
 mod source;
 

@@ -3,124 +3,22 @@
 use std::collections::HashMap;
 
 use chrono::NaiveDate;
-use serde::Deserialize;
 use toml::value::Datetime;
 
+use super::file::{AccountSource, File, LineSource, PeriodSource, PeriodStatus, RateSource, RuleSource};
 use super::rule::{Action, LineRule, PostAction, ROOTS, ReverseAction, TopicPattern};
-use super::{Account, AccountType, Books, Mistake, Rule, Unmatched};
+use super::{Account, Books, Mistake, Rule};
 use crate::domain::entry::Side;
 use crate::domain::expr::{Expr, ParseError, Template, closest};
 use crate::domain::fx::{Rate, Rates};
 use crate::domain::ids::{AccountCode, TenantId};
 use crate::domain::json::decimal_from_str;
 use crate::domain::money::Currency;
-use crate::domain::period::{Calendar, LateEvents, Period};
-use crate::domain::retry::RetryPolicy;
+use crate::domain::period::{Calendar, Period};
 
 /// A chart beyond this is a mistake in the generator that wrote it.
 const ACCOUNTS_MAX: usize = 200_000;
 const RULES_MAX: usize = 10_000;
-
-#[derive(Deserialize)]
-#[serde(deny_unknown_fields)]
-struct File {
-    tenant: String,
-    #[serde(default)]
-    name: String,
-    base_currency: String,
-    #[serde(default = "utc")]
-    timezone: String,
-    #[serde(default = "reject_late")]
-    late_events: LateEvents,
-    #[serde(default = "reject_unmatched")]
-    unmatched: Unmatched,
-    rounding_account: Option<String>,
-    #[serde(default)]
-    accounts: Vec<AccountSource>,
-    #[serde(default)]
-    periods: Vec<PeriodSource>,
-    #[serde(default)]
-    rates: Vec<RateSource>,
-    #[serde(default)]
-    rules: Vec<RuleSource>,
-}
-
-fn utc() -> String {
-    "UTC".to_owned()
-}
-
-fn reject_late() -> LateEvents {
-    LateEvents::Reject
-}
-
-fn reject_unmatched() -> Unmatched {
-    Unmatched::Reject
-}
-
-#[derive(Deserialize)]
-#[serde(deny_unknown_fields)]
-struct AccountSource {
-    code: String,
-    #[serde(default)]
-    name: String,
-    r#type: AccountType,
-    currency: Option<String>,
-    #[serde(default)]
-    closed: bool,
-}
-
-#[derive(Deserialize)]
-#[serde(rename_all = "snake_case")]
-enum PeriodStatus {
-    Open,
-    Closed,
-}
-
-#[derive(Deserialize)]
-#[serde(deny_unknown_fields)]
-struct PeriodSource {
-    name: String,
-    starts: Datetime,
-    ends: Datetime,
-    status: PeriodStatus,
-}
-
-#[derive(Deserialize)]
-#[serde(deny_unknown_fields)]
-struct RateSource {
-    from: String,
-    to: String,
-    date: Datetime,
-    rate: String,
-}
-
-#[derive(Deserialize)]
-#[serde(deny_unknown_fields)]
-struct RuleSource {
-    name: String,
-    on: String,
-    when: Option<String>,
-    date: Option<String>,
-    currency: Option<String>,
-    description: Option<String>,
-    each: Option<String>,
-    reverses: Option<String>,
-    #[serde(default)]
-    ignore: bool,
-    #[serde(default)]
-    lines: Vec<LineSource>,
-    retry: Option<RetryPolicy>,
-}
-
-#[derive(Deserialize)]
-#[serde(deny_unknown_fields)]
-struct LineSource {
-    debit: Option<String>,
-    credit: Option<String>,
-    amount: String,
-    currency: Option<String>,
-    when: Option<String>,
-}
 
 pub(super) fn parse(text: &str, version: i32) -> Result<Books, Vec<Mistake>> {
     let file: File = toml::from_str(text).map_err(|error| {

@@ -30,6 +30,16 @@ pub enum AmqpError {
 }
 
 impl AmqpError {
+    /// A wrong password, user or virtual host: waiting will not mend it.
+    #[must_use]
+    pub fn needs_a_person(&self) -> bool {
+        match self {
+            Self::Url => true,
+            Self::Broker { reason, .. } => reason.contains("ACCESS_REFUSED") || reason.contains("NOT_ALLOWED"),
+            Self::Timeout { .. } | Self::Cancelled { .. } => false,
+        }
+    }
+
     fn from_lapin(what: &'static str) -> impl Fn(lapin::Error) -> Self {
         move |error| Self::Broker { what, reason: error.to_string() }
     }

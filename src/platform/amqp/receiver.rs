@@ -81,8 +81,13 @@ impl Receiver {
                 },
                 None => break,
             };
-            // A lost session makes the deliveries in hand worthless too: the broker has taken them back.
-            let delivery = delivery?;
+            let delivery = match delivery {
+                Ok(delivery) => delivery,
+                // After a cancel the stream ends, but what came before is still ours to settle; the end is told next time.
+                Err(AmqpError::Cancelled { .. }) => break,
+                // A lost session makes the deliveries in hand worthless too: the broker has taken them back.
+                Err(error) => return Err(error),
+            };
             if delivery.delivery_count() >= ALONE_FROM {
                 self.pending = Some(delivery);
                 break;

@@ -1,0 +1,130 @@
+//! Phase 4 under all weathers: stale books are mapped again, an outage of PostgreSQL is sat out with the deliveries in hand,
+//! and an event that PostgreSQL refuses is isolated by halving, so that its neighbours are posted.
+
+use std::time::{Duration, Instant};
+
+use tokio_util::sync::CancellationToken;
+
+use super::{Event, Pipeline, PipelineError};
+use crate::domain::disposition::{Failure, Reason};
+use crate::journal::{self, Item, PostError, Step, Verdict};
+use crate::outbox;
+use crate::platform::health::Part;
+use crate::platform::metrics;
+use crate::platform::postgres::Fault;
+use crate::platform::time::Backoff;
+
+impl Pipeline {
+    /// Phase 4, as often as it takes: stale books are mapped again, an outage is sat out, poison is isolated.
+    pub(super) async fn post(
+        &self,
+        events: &[&Event<'_>],
+        stop: &CancellationToken,
+    ) -> Result<Vec<Verdict>, PipelineError> {
+        let mut outage = Outage::new(self.hold);
+        loop {
+            let books = self.books.view();
+            let items = events.iter().map(|event| self.item(event, &books)).collect();
+            let (sqlstate, message) = match self.try_post(items, &mut outage, stop).await? {
+                Attempt::Done(verdicts) => return Ok(verdicts),
+                Attempt::Again => continue,
+                Attempt::Refused { sqlstate, message } => (sqlstate, message),
+            };
+            if let [event] = events {
+                let failure = Failure::new(Reason::DatabaseRefused, format!("SQLSTATE {sqlstate}: {message}"));
+                return self.post_refusal(event, failure, stop).await;
+            }
+            // Somebody in here is refused. Halve until it is alone; the others are posted, in order.
+            let (first, second) = events.split_at(events.len() / 2);
+            let mut verdicts = Box::pin(self.post(first, stop)).await?;
+            verdicts.extend(Box::pin(self.post(second, stop)).await?);
+            return Ok(verdicts);
+        }
+    }
+
+    /// Writes down that PostgreSQL refuses an event. A refusal of that is trouble of the server's, to be sat out.
+    async fn post_refusal(
+        &self,
+        event: &Event<'_>,
+        failure: Failure,
+        stop: &CancellationToken,
+    ) -> Result<Vec<Verdict>, PipelineError> {
+        let mut outage = Outage::new(self.hold);
+        loop {
+            let item = Item { facts: None, step: Step::Fail(failure.clone()), source: &event.origin };
+            match self.try_post(vec![item], &mut outage, stop).await? {
+                Attempt::Done(verdicts) => return Ok(verdicts),
+                Attempt::Again => {}
+                Attempt::Refused { sqlstate, message } => {
+                    self.sit_out(&mut outage, format!("{sqlstate} {message}"), stop).await?;
+                }
+            }
+        }
+    }
+
+    async fn try_post(
+        &self,
+        items: Vec<Item<'_>>,
+        outage: &mut Outage,
+        stop: &CancellationToken,
+    ) -> Result<Attempt, PipelineError> {
+        let error = match journal::post(&self.postgres.pool, items, outbox::properties_text).await {
+            Ok(verdicts) => {
+                self.health.back(Part::Postgres);
+                return Ok(Attempt::Done(verdicts));
+            }
+            Err(PostError::StaleBooks) => match self.books.refresh(&self.postgres.pool).await {
+                Ok(_) => return Ok(Attempt::Again),
+                Err(journal::books::BooksError::Sql(error)) => error,
+                Err(error) => {
+                    self.sit_out(outage, error.to_string(), stop).await?;
+                    return Ok(Attempt::Again);
+                }
+            },
+            Err(PostError::Sql(error)) => error,
+        };
+        match Fault::of(&error) {
+            Fault::Refused { sqlstate, message } => Ok(Attempt::Refused { sqlstate, message }),
+            Fault::Away(why) => {
+                self.sit_out(outage, why, stop).await?;
+                Ok(Attempt::Again)
+            }
+        }
+    }
+
+    /// The breaker: deliveries stay unacknowledged in our hands, nothing more is taken, and no delivery count is spent.
+    async fn sit_out(&self, outage: &mut Outage, why: String, stop: &CancellationToken) -> Result<(), PipelineError> {
+        self.health.away(Part::Postgres, &why);
+        metrics::post_retried();
+        if stop.is_cancelled() {
+            return Err(PipelineError::Stopped);
+        }
+        if outage.since.elapsed() > outage.most {
+            return Err(PipelineError::HeldTooLong(why));
+        }
+        // Nothing is open here: the transaction is gone, the deliveries are ours until they are settled.
+        tokio::select! {
+            () = tokio::time::sleep(outage.backoff.delay()) => Ok(()),
+            () = stop.cancelled() => Err(PipelineError::Stopped),
+        }
+    }
+}
+
+enum Attempt {
+    Done(Vec<Verdict>),
+    Again,
+    Refused { sqlstate: String, message: String },
+}
+
+struct Outage {
+    since: Instant,
+    most: Duration,
+    backoff: Backoff,
+}
+
+impl Outage {
+    fn new(most: Duration) -> Self {
+        let backoff = Backoff::new(Duration::from_millis(50), Duration::from_secs(2));
+        Self { since: Instant::now(), most, backoff }
+    }
+}

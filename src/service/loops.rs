@@ -1,0 +1,111 @@
+//! What runs for as long as the service does: the intake's sessions, the watch over the books, the probe of Redis.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use tokio::task::JoinSet;
+use tokio_util::sync::CancellationToken;
+
+use super::wait;
+use crate::intake::Lane;
+use crate::journal::books::BooksError;
+use crate::pipeline::{Pipeline, PipelineError};
+use crate::platform::amqp::{Connection, Consumer, Limits, Receiver};
+use crate::platform::config::Config;
+use crate::platform::health::{Health, Part};
+use crate::platform::time::Backoff;
+
+/// How often running instances look for newer books, well within the promised two seconds.
+const BOOKS_POLL: Duration = Duration::from_secs(1);
+/// How often the parts that nobody talks to are asked whether they are there.
+const PROBE: Duration = Duration::from_secs(2);
+
+pub async fn watch_books(pipeline: &Pipeline, stop: &CancellationToken) {
+    while !wait(BOOKS_POLL, stop).await {
+        match pipeline.books.refresh(&pipeline.postgres.pool).await {
+            Ok(_) => pipeline.health.back(Part::Postgres),
+            Err(BooksError::Sql(error)) => pipeline.health.away(Part::Postgres, &error.to_string()),
+            Err(error) => {
+                tracing::error!(error = %error, "the books in the database cannot be used; the old ones stay in force");
+            }
+        }
+    }
+}
+
+pub async fn probe(pipeline: &Pipeline, stop: &CancellationToken) {
+    loop {
+        match pipeline.redis.ping().await {
+            Ok(()) => pipeline.health.back(Part::Redis),
+            Err(error) => pipeline.health.away(Part::Redis, &error.to_string()),
+        }
+        if wait(PROBE, stop).await {
+            return;
+        }
+    }
+}
+
+/// Consumes all lanes on one connection, apart from the one that publishes: an alarm that blocks publishing must not block
+/// acknowledgements. Any loss ends the whole session, and a new one is built only when PostgreSQL answers.
+pub async fn intake(config: &Config, pipeline: &Arc<Pipeline>, health: &Health, stop: &CancellationToken) {
+    let mut backoff = Backoff::new(Duration::from_millis(200), Duration::from_secs(5));
+    loop {
+        match sqlx::query("select 1").execute(&pipeline.postgres.pool).await {
+            Ok(_) => match session(config, pipeline, health, stop).await {
+                Ok(()) => return,
+                Err(PipelineError::Stopped) => return,
+                Err(error) => {
+                    if let PipelineError::Amqp(error) = &error {
+                        health.away(Part::BrokerIn, &error.to_string());
+                    }
+                    tracing::warn!(error = %error, "the intake lost its session, trying again");
+                }
+            },
+            Err(error) => health.away(Part::Postgres, &error.to_string()),
+        }
+        if wait(backoff.delay(), stop).await {
+            return;
+        }
+        if health.is_ready() {
+            backoff.reset();
+        }
+    }
+}
+
+async fn session(
+    config: &Config,
+    pipeline: &Arc<Pipeline>,
+    health: &Health,
+    stop: &CancellationToken,
+) -> Result<(), PipelineError> {
+    let connection = Connection::open(&config.amqp, "fis intake").await?;
+    // All are opened before the first starts: a lane that is at work must not be dropped in the middle of a transaction.
+    let mut receivers = Vec::with_capacity(Lane::ALL.len());
+    for lane in Lane::ALL {
+        let consumer = Consumer::open(&connection, lane.queue(), config.intake.prefetch).await?;
+        receivers.push((lane, Receiver::new(consumer, Limits::new(&config.intake))));
+    }
+    // One lane's loss ends the others: they finish the batch in hand and find their channel gone.
+    let session_stop = stop.child_token();
+    let mut lanes = JoinSet::new();
+    for (lane, mut receiver) in receivers {
+        let (pipeline, stop) = (Arc::clone(pipeline), session_stop.clone());
+        lanes.spawn(async move {
+            let end = pipeline.follow(lane, &mut receiver, &stop).await;
+            stop.cancel();
+            end
+        });
+    }
+    health.back(Part::BrokerIn);
+    health.back(Part::Postgres);
+    let mut end = Ok(());
+    while let Some(lane) = lanes.join_next().await {
+        match lane {
+            Ok(Ok(())) => {}
+            Ok(Err(error)) if end.is_ok() => end = Err(error),
+            Ok(Err(_)) => {}
+            Err(panic) => std::panic::resume_unwind(panic.try_into_panic().unwrap_or_else(|error| Box::new(error))),
+        }
+    }
+    connection.close().await;
+    end
+}
