@@ -1,5 +1,6 @@
 //! The command line: one short file per command family. Text for people, `--json` for scripts on every reading command.
 
+mod bench;
 mod books;
 mod demo;
 mod dlq;
@@ -54,6 +55,8 @@ enum Command {
     Dlq(dlq::DlqCommand),
     /// Recompute every hash and every balance of the ledger
     Verify(verify::Verify),
+    /// How fast a backlog becomes a ledger, beside the limit of the same machine
+    Bench(bench::Bench),
     /// Ten thousand sample events through the whole service
     Demo(demo::Demo),
 }
@@ -76,6 +79,7 @@ impl Cli {
             Command::Status(status) => status.run(&config).await,
             Command::Dlq(command) => command.run(&config).await,
             Command::Verify(verify) => verify.run(&config).await,
+            Command::Bench(bench) => bench.run(&config).await,
             Command::Demo(demo) => demo.run(&config).await,
         }
     }

@@ -4,7 +4,7 @@
 mod figures;
 mod finance;
 mod sample;
-mod service;
+pub mod service;
 
 use std::io::IsTerminal;
 use std::process::ExitCode;

@@ -7,6 +7,7 @@ use std::time::Duration;
 use anyhow::Context;
 use tokio::process::{Child, Command};
 
+use crate::platform::config::Config;
 use crate::platform::http;
 
 const READY: Duration = Duration::from_secs(30);
@@ -21,12 +22,24 @@ pub struct Service {
 }
 
 impl Service {
+    /// On the servers of this process's own configuration.
     pub async fn start(keep: bool) -> anyhow::Result<Self> {
+        Self::spawn(Command::new(std::env::current_exe()?), keep).await
+    }
+
+    /// On the servers of another configuration.
+    pub async fn start_on(config: &Config) -> anyhow::Result<Self> {
+        let mut command = Command::new(std::env::current_exe()?);
+        command.env("FIS_AMQP_URL", config.amqp.url.expose()).env("FIS_DATABASE_URL", config.database.url.expose());
+        Self::spawn(command, false).await
+    }
+
+    async fn spawn(mut command: Command, keep: bool) -> anyhow::Result<Self> {
         let address = free_address()?;
         let folder = std::env::var_os("FIS_DEV_DIR").map_or_else(std::env::temp_dir, PathBuf::from);
         let log = folder.join("fis-demo.log");
         let file = std::fs::File::create(&log).with_context(|| format!("cannot write {}", log.display()))?;
-        let child = Command::new(std::env::current_exe()?)
+        let child = command
             .arg("run")
             .env("FIS_HTTP_ADDR", &address)
             .stdin(Stdio::null())
