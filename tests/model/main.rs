@@ -1,0 +1,32 @@
+//! What can be proven without a server: the mapping against written scenarios and a reference ledger, decoding, golden hashes,
+//! and that the files an operator starts from agree with the code.
+//!
+//! | module | what it promises |
+//! |---|---|
+//! | `scenarios` | every rule feature and every reason that mapping can give, one row per event |
+//! | `decode` | the five dialects, the limits, and the reason for everything that is not an event |
+//! | `hashes` | payload and entry hashes equal those of an independent program, `golden.py` |
+//! | `ledger` | random books and events map as a tiny, obviously right reference says |
+//! | `config` | `ops/fis.example.toml` is the code's defaults, and wrong settings are refused by name |
+//! | `ops` | compose file, image, unit and server configurations fit the code |
+#![allow(
+    clippy::unwrap_used,
+    clippy::expect_used,
+    clippy::panic,
+    clippy::indexing_slicing,
+    reason = "a failing test is what a test is for"
+)]
+
+mod config;
+
+use std::path::{Path, PathBuf};
+
+/// A file of the project.
+fn project_file(path: &str) -> PathBuf {
+    Path::new(env!("CARGO_MANIFEST_DIR")).join(path)
+}
+
+/// Its text.
+fn read(path: &str) -> String {
+    std::fs::read_to_string(project_file(path)).unwrap_or_else(|error| panic!("cannot read {path}: {error}"))
+}
