@@ -12,6 +12,11 @@ use crate::domain::json::Json;
 /// A batch beyond this is a mistake.
 const BATCH_SIZE_MAX: i64 = 100_000_000;
 
+/// What the dialects call the id, the tenant, the type, the time and the correlation.
+const CANONICAL: [&str; 5] = ["eventId", "tenantId", "eventType", "occurredAt", "correlationId"];
+const SNAKE_CASE: [&str; 5] = ["event_id", "tenant_id", "event_type", "timestamp", "correlation_id"];
+const CLOUD_EVENT: [&str; 5] = ["id", "tenantid", "type", "time", "correlationid"];
+
 /// The members of one dialect, by the names that dialect gives them.
 pub(super) struct Fields {
     dialect: Dialect,
@@ -60,40 +65,21 @@ impl Fields {
         if header_text(message, "specversion").is_some() {
             return Self::cloud_event_binary(message);
         }
+        // A queue envelope may name its tenant as the snake-case form does, but never has an `event_id`.
+        let is_queued = has("payload")
+            && (has("id") || has("idempotency_key"))
+            && (has("action") || has("attempts") || has("created_at"));
         let cloud_type = message.content_type.is_some_and(|t| t.starts_with("application/cloudevents"));
         let mut fields = if cloud_type || (has("specversion") && has("id") && has("type")) {
-            Self::members(
-                root,
-                Dialect::CloudEventStructured,
-                ["id", "tenantid", "type", "time", "correlationid"],
-                "data",
-            )
+            Self::members(root, Dialect::CloudEventStructured, CLOUD_EVENT, "data")
         } else if has("eventId") || (has("payload") && (has("tenantId") || has("eventType"))) {
-            Self::members(
-                root,
-                Dialect::Canonical,
-                ["eventId", "tenantId", "eventType", "occurredAt", "correlationId"],
-                "payload",
-            )
-        } else if has("event_id") || (has("payload") && (has("tenant_id") || has("timestamp"))) {
-            Self::members(
-                root,
-                Dialect::SnakeCase,
-                ["event_id", "tenant_id", "event_type", "timestamp", "correlation_id"],
-                "payload",
-            )
-        } else if has("payload")
-            && (has("id") || has("idempotency_key"))
-            && (has("action") || has("attempts") || has("created_at"))
-        {
+            Self::members(root, Dialect::Canonical, CANONICAL, "payload")
+        } else if has("event_id") || (has("payload") && !is_queued && (has("tenant_id") || has("timestamp"))) {
+            Self::members(root, Dialect::SnakeCase, SNAKE_CASE, "payload")
+        } else if is_queued {
             Self::queue_envelope(root)
         } else if has("payload") {
-            Self::members(
-                root,
-                Dialect::Canonical,
-                ["eventId", "tenantId", "eventType", "occurredAt", "correlationId"],
-                "payload",
-            )
+            Self::members(root, Dialect::Canonical, CANONICAL, "payload")
         } else {
             Self::raw(message, root)
         };
@@ -143,7 +129,7 @@ impl Fields {
 
     fn cloud_event_binary(message: RawMessage<'_, '_>) -> Self {
         let [event_id, tenant_id, event_type, occurred_at, correlation_id] =
-            ["id", "tenantid", "type", "time", "correlationid"].map(|name| header_text(message, name));
+            CLOUD_EVENT.map(|name| header_text(message, name));
         Self {
             dialect: Dialect::CloudEventBinary,
             event_id,
