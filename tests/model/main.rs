@@ -18,6 +18,9 @@
 )]
 
 mod config;
+mod decode;
+mod scenarios;
+mod table;
 
 use std::path::{Path, PathBuf};
 
