@@ -19,6 +19,7 @@
 
 mod config;
 mod decode;
+mod ops;
 mod scenarios;
 mod table;
 
