@@ -19,6 +19,7 @@
 
 mod config;
 mod decode;
+mod hashes;
 mod ops;
 mod scenarios;
 mod table;
