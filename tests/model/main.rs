@@ -20,6 +20,7 @@
 mod config;
 mod decode;
 mod hashes;
+mod ledger;
 mod ops;
 mod scenarios;
 mod table;
