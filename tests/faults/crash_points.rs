@@ -1,0 +1,73 @@
+//! A crash at every border between two phases.
+
+use std::time::Duration;
+
+use fis::platform::faults;
+
+use crate::support::load::{QUICK_RETRIES, TENANTS, mix};
+use crate::support::wait::wait_within;
+use crate::support::world::{Setup, World};
+
+/// Dies at the point, comes back without it, and comes to rest.
+async fn survive(point: &str) {
+    let world = World::with(point, Setup { tenants: TENANTS, ..Setup::default() }).await;
+    let messages = mix(point, 200);
+    let (before, after) = messages.split_at(messages.len() / 2);
+    let environment = [&QUICK_RETRIES[..], &[("FIS_FAILPOINT", point)]].concat();
+    let mut doomed = world.spawn(&environment);
+    world.publish_through_trouble(before, 10).await;
+    let status = doomed.exited(Duration::from_secs(60)).await;
+    assert!(doomed.aborted(), "{point} was not reached: {status:?}");
+    drop(doomed);
+
+    // Once more on the way back up, so that what was redelivered meets the same crash.
+    let mut doomed = world.spawn(&environment);
+    world.publish_through_trouble(after, 25).await;
+    doomed.exited(Duration::from_secs(60)).await;
+    assert!(doomed.aborted(), "{point} was not reached a second time");
+    drop(doomed);
+
+    let mut run = world.run_with(&QUICK_RETRIES).await;
+    world.rest(&mut run).await;
+    world.invariants().await;
+}
+
+macro_rules! points {
+    ($($test:ident $point:ident;)*) => {
+        $(
+            #[tokio::test(flavor = "multi_thread")]
+            async fn $test() {
+                survive(faults::$point).await;
+            }
+        )*
+
+        #[test]
+        fn every_crash_point_has_a_test() {
+            assert_eq!(faults::ALL, [$(faults::$point),*]);
+        }
+    };
+}
+
+points! {
+    a_crash_after_the_claim_loses_nothing AFTER_CLAIM;
+    a_crash_before_the_commit_loses_nothing BEFORE_COMMIT;
+    a_crash_after_the_commit_posts_nothing_twice AFTER_COMMIT;
+    a_crash_after_the_mark_posts_nothing_twice AFTER_MARK;
+    a_crash_after_settling_loses_nothing AFTER_SETTLE;
+    a_crash_after_publishing_repeats_the_same_bytes AFTER_PUBLISH;
+    a_crash_after_parking_keeps_one_dead_letter AFTER_PARK;
+}
+
+/// Crashes that never happen prove nothing: without the variable the same load runs through.
+#[tokio::test(flavor = "multi_thread")]
+async fn without_a_crash_point_the_same_load_comes_to_rest() {
+    let world = World::with("no_crash", Setup { tenants: TENANTS, ..Setup::default() }).await;
+    let mut run = world.run_with(&QUICK_RETRIES).await;
+    world.publish_through_trouble(&mix("no_crash", 200), 25).await;
+    wait_within("it still runs", Duration::from_secs(1), async || {
+        if run.is_running() { Ok(()) } else { Err("it ended".to_owned()) }
+    })
+    .await;
+    world.rest(&mut run).await;
+    world.invariants().await;
+}

@@ -1,0 +1,11 @@
+//! The invariants under fire: the process, its connections and its servers die, again and again, and afterwards every event
+//! that was confirmed is accounted for exactly once.
+
+// Clippy knows a test by its attribute; the helpers beside them have the same leave to panic.
+#![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic, clippy::indexing_slicing)]
+
+#[cfg(feature = "failpoints")]
+mod crash_points;
+
+#[path = "../support/mod.rs"]
+mod support;

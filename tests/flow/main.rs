@@ -1,0 +1,12 @@
+//! The promises of the whole service, kept by the built binary against real servers. One module per subject; a test's name is
+//! the promise. Each test has a database, a virtual host and a Redis database of its own.
+
+// Clippy knows a test by its attribute; the helpers beside them have the same leave to panic.
+#![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic, clippy::indexing_slicing)]
+
+mod duplicates;
+mod happy;
+mod rejections;
+
+#[path = "../support/mod.rs"]
+mod support;

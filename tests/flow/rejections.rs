@@ -1,0 +1,116 @@
+//! What cannot be booked: it ends in `fis_dead_letter` with its reason and its own bytes, its publisher is told, and the event
+//! behind it is posted.
+
+use serde_json::{Value, json};
+use sqlx::Row;
+
+use crate::support::broker::{DLQ, Reader};
+use crate::support::events::{Expect, Message, envelope, order, order_of, payment};
+use crate::support::world::World;
+
+fn without(mut message: Value, member: &str) -> Message {
+    message.as_object_mut().unwrap().remove(member);
+    Message::json("ecommerce.order.completed", &message)
+}
+
+/// Bodies and the reasons for which they are refused.
+fn poison() -> Vec<Message> {
+    let mut large = order("large").value();
+    large["payload"]["note"] = Value::from("x".repeat(300 * 1024));
+    let mut not_utf8 = order("not-utf8").body;
+    not_utf8.extend([0xc3, 0x28]);
+    let key = "ecommerce.order.completed";
+    vec![
+        Message::new(key, r#"{"eventId": "broken", "tenantId": "acme", "payload": {"#).rejected("malformed_json"),
+        Message::new(key, r#"{"eventId": "twice", "eventId": "twice", "tenantId": "acme", "payload": {}}"#)
+            .rejected("malformed_json"),
+        Message::new(key, "").rejected("malformed_json"),
+        Message::new(key, "[]").rejected("bad_field"),
+        Message::new(key, not_utf8).rejected("not_utf8"),
+        Message::json(key, &large).rejected("too_large"),
+        order_of("nobody", "unknown-tenant", "EUR", "119.00", "19.00").rejected("unknown_tenant"),
+        without(order("no-id").value(), "eventId").rejected("missing_field"),
+        without(order("no-tenant").value(), "tenantId").rejected("missing_field"),
+        without(order("no-payload").value(), "payload").rejected("missing_field"),
+        Message::json("warehouse.stock.moved", &envelope("acme", "no-rule", "warehouse.stock.moved", json!({})))
+            .rejected("rule_not_found"),
+        Message::json(key, &envelope("acme", "no-total", key, json!({"orderId": "1", "currency": "EUR", "tax": "1"})))
+            .rejected("rule_failed"),
+        payment("unknown-account", "9999", "1.00").rejected("unknown_account"),
+        payment("closed-account", "7000", "1.00").rejected("account_closed"),
+        payment("negative", "1100", "-1.00").rejected("bad_amount"),
+        payment("too-fine", "1100", "1.001").rejected("bad_amount"),
+        order_of("acme", "no-currency", "EURO", "119.00", "19.00").rejected("bad_currency"),
+        order_of("acme", "not-zero", "EUR", "119.00", "-0.01").rejected("bad_amount"),
+    ]
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn what_cannot_be_booked_is_kept_with_its_reason_and_the_event_behind_it_is_posted() {
+    let world = World::new("rejections").await;
+    let mut run = world.run().await;
+    let poison = poison();
+    let mut messages = poison.clone();
+    messages.push(order("good"));
+    world.publish(&messages).await;
+    world.rest(&mut run).await;
+
+    let rows = sqlx::query("select id, routing_key, reason, detail, status, attempts, body from fis_dead_letter")
+        .fetch_all(&world.pool)
+        .await
+        .unwrap();
+    assert_eq!(rows.len(), poison.len());
+    let feed = world.invariants().await;
+    let told = feed.of("fis.event.rejected");
+    assert_eq!(told.len(), poison.len());
+    for message in &poison {
+        let Expect::Rejected(reason) = message.expect else { unreachable!("all of it is poison") };
+        let row = rows.iter().find(|row| row.get::<Vec<u8>, _>("body") == message.body).unwrap();
+        let (id, detail): (String, String) = (row.get("id"), row.get("detail"));
+        assert_eq!(row.get::<String, _>("reason"), reason, "{detail}");
+        assert_eq!(row.get::<String, _>("routing_key"), message.routing_key);
+        assert_eq!((row.get::<String, _>("status"), row.get::<i32, _>("attempts")), ("parked".to_owned(), 1));
+        assert!(!detail.is_empty(), "{reason} explains itself");
+        let data = told.iter().map(|told| told.data()).find(|data| data["deadLetterId"] == id).unwrap();
+        assert_eq!((data["reason"].as_str(), data["detail"].as_str()), (Some(reason), Some(detail.as_str())));
+        let sent: Value = serde_json::from_slice(&message.body).unwrap_or_default();
+        if reason != "too_large" && sent["eventId"].is_string() {
+            assert_eq!(data["eventId"], sent["eventId"]);
+        }
+    }
+    assert_eq!(world.ready_count(DLQ).await, 0, "the dead-letter queue is a transfer point, not a store");
+    assert_eq!(world.count("select count(*) from fis_journal_entry where event_id = 'good'").await, 1);
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn the_same_poison_twice_is_one_dead_letter_with_two_attempts() {
+    let world = World::new("same_poison").await;
+    let mut run = world.run().await;
+    let bad = payment("bad", "9999", "1.00").rejected("unknown_account");
+    world.publish(&[bad.clone()]).await;
+    world.quiet().await;
+    world.publish(&[bad]).await;
+    crate::support::wait::wait_until("the second attempt", async || {
+        let attempts = world.count("select coalesce(max(attempts), 0)::bigint from fis_dead_letter").await;
+        crate::support::wait::same(attempts, 2)
+    })
+    .await;
+    world.rest(&mut run).await;
+    assert_eq!(world.count("select count(*) from fis_dead_letter").await, 1);
+    world.invariants().await;
+}
+
+/// A rejection is not a journal entry: the sequence has no gap where one was refused.
+#[tokio::test(flavor = "multi_thread")]
+async fn a_rejection_takes_no_place_in_the_sequence() {
+    let world = World::new("no_gap").await;
+    let mut run = world.run().await;
+    let messages =
+        [order("first"), payment("bad", "9999", "1.00").rejected("unknown_account"), order("second"), order("third")];
+    world.publish(&messages).await;
+    world.rest(&mut run).await;
+    let feed: Reader = world.invariants().await;
+    let sequence: Vec<i64> =
+        feed.of("fis.journal.posted").iter().map(|event| event.data()["sequence"].as_i64().unwrap()).collect();
+    assert_eq!(sequence, [1, 2, 3]);
+}

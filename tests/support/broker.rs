@@ -1,0 +1,221 @@
+//! The other people at the broker: publishers that count only what was confirmed, the finance team that reads the feed, and
+//! an observer of the queues.
+
+use std::time::Duration;
+
+use fis::platform::amqp::management::encode;
+use lapin::message::Delivery;
+use lapin::options::{
+    BasicAckOptions, BasicGetOptions, BasicPublishOptions, ConfirmSelectOptions, QueueDeclareOptions,
+};
+use lapin::types::{AMQPValue, FieldTable};
+use lapin::{BasicProperties, Channel, Confirmation, Connection, ConnectionProperties};
+use serde_json::{Value, json};
+
+use super::events::Message;
+use super::wait::{SOON, wait_until};
+use super::world::World;
+
+pub const LANES: [&str; 3] = ["fis.ingestion.queue", "fis.urgent.queue", "fis.backfill.queue"];
+pub const DLQ: &str = "fis.ingestion.dlq.queue";
+pub const FINANCE: &str = "finance.queue";
+/// Gets what the finance team gets, and is read only by the invariants.
+pub const AUDIT: &str = "audit.queue";
+
+impl World {
+    pub async fn connect(&self) -> lapin::Result<Connection> {
+        let connecting = Connection::connect(&self.amqp_url, ConnectionProperties::default());
+        match tokio::time::timeout(Duration::from_secs(10), connecting).await {
+            Ok(connected) => connected,
+            Err(_) => Err(std::io::Error::from(std::io::ErrorKind::TimedOut).into()),
+        }
+    }
+
+    /// Publishes with confirms; every message must be confirmed and routed.
+    pub async fn publish(&self, messages: &[Message]) {
+        let publisher = Publisher::open(self).await.unwrap();
+        for window in messages.chunks(500) {
+            let confirmed = publisher.send(window).await.unwrap();
+            assert!(confirmed.iter().all(|confirmed| *confirmed), "a message was not taken");
+            self.published.lock().unwrap().extend_from_slice(window);
+        }
+        publisher.close().await;
+    }
+
+    /// Publishes through any trouble: what was not confirmed is sent again, as a good publisher does.
+    pub async fn publish_through_trouble(&self, messages: &[Message], window: usize) {
+        let mut publisher = None;
+        for window in messages.chunks(window) {
+            let mut left: Vec<Message> = window.to_vec();
+            wait_until("all messages are confirmed", async || {
+                let open = match publisher.take() {
+                    Some(open) => open,
+                    None => Publisher::open(self).await.map_err(|error| error.to_string())?,
+                };
+                let confirmed = open.send(&left).await.map_err(|error| error.to_string())?;
+                publisher = Some(open);
+                let mut verdicts = confirmed.iter();
+                left.retain(|_| !verdicts.next().is_some_and(|confirmed| *confirmed));
+                if left.is_empty() { Ok(()) } else { Err(format!("{} messages were refused", left.len())) }
+            })
+            .await;
+            self.published.lock().unwrap().extend_from_slice(window);
+        }
+        if let Some(publisher) = publisher {
+            publisher.close().await;
+        }
+    }
+
+    /// Messages ready in a queue, as the queue itself says.
+    pub async fn ready_count(&self, queue: &str) -> u32 {
+        let connection = self.connect().await.unwrap();
+        let count = ready_count(&connection, queue).await.unwrap();
+        let _ = connection.close(200, "bye".into()).await;
+        count
+    }
+
+    /// Queues of the finance team and of the auditors, bound to everything that fis says.
+    pub async fn declare_readers(&self) {
+        let body = json!({"durable": true, "arguments": {"x-queue-type": "quorum"}});
+        for queue in [FINANCE, AUDIT] {
+            self.management.put_json(&self.management.object_path("queues", queue), &body).await.unwrap();
+            self.bind("fis.domain.exchange", queue, "fis.#").await;
+        }
+    }
+
+    pub async fn bind(&self, exchange: &str, queue: &str, key: &str) {
+        let path = format!("bindings/{}/e/{exchange}/q/{queue}", encode(&self.vhost));
+        self.management.post_json(&path, &json!({"routing_key": key})).await.unwrap();
+    }
+
+    pub async fn finance(&self) -> Reader {
+        self.reader(FINANCE).await
+    }
+
+    pub async fn reader(&self, queue: &'static str) -> Reader {
+        let connection = self.connect().await.unwrap();
+        let channel = connection.create_channel().await.unwrap();
+        Reader { _connection: connection, channel, queue, messages: Vec::new() }
+    }
+}
+
+pub async fn ready_count(connection: &Connection, queue: &str) -> lapin::Result<u32> {
+    let channel = connection.create_channel().await?;
+    let passive = QueueDeclareOptions { passive: true, ..QueueDeclareOptions::default() };
+    let queue = channel.queue_declare(queue.into(), passive, FieldTable::default()).await?;
+    let _ = channel.close(200, "seen".into()).await;
+    Ok(queue.message_count())
+}
+
+/// A channel in confirm mode.
+pub struct Publisher {
+    connection: Connection,
+    channel: Channel,
+}
+
+impl Publisher {
+    pub async fn open(world: &World) -> lapin::Result<Self> {
+        let connection = world.connect().await?;
+        let channel = connection.create_channel().await?;
+        channel.confirm_select(ConfirmSelectOptions::default()).await?;
+        Ok(Self { connection, channel })
+    }
+
+    /// Publishes persistent and mandatory; true for each message that the broker has taken.
+    pub async fn send(&self, messages: &[Message]) -> lapin::Result<Vec<bool>> {
+        let all = async {
+            let mut confirms = Vec::with_capacity(messages.len());
+            for message in messages {
+                let options = BasicPublishOptions { mandatory: true, ..BasicPublishOptions::default() };
+                let (exchange, key) = (message.exchange.into(), message.routing_key.as_str().into());
+                let properties = message.properties.clone();
+                confirms.push(self.channel.basic_publish(exchange, key, options, &message.body, properties).await?);
+            }
+            let mut confirmed = Vec::with_capacity(messages.len());
+            for confirm in confirms {
+                confirmed.push(match confirm.await? {
+                    Confirmation::Ack(None) => true,
+                    Confirmation::Ack(Some(_)) | Confirmation::Nack(_) | Confirmation::NotRequested => false,
+                });
+            }
+            Ok(confirmed)
+        };
+        match tokio::time::timeout(SOON, all).await {
+            Ok(sent) => sent,
+            Err(_) => Err(std::io::Error::from(std::io::ErrorKind::TimedOut).into()),
+        }
+    }
+
+    pub async fn close(self) {
+        let _ = self.connection.close(200, "bye".into()).await;
+    }
+}
+
+/// A message as the finance team got it.
+#[derive(Debug, Clone)]
+pub struct Received {
+    pub routing_key: String,
+    pub properties: BasicProperties,
+    pub body: Vec<u8>,
+}
+
+impl Received {
+    fn new(delivery: Delivery) -> Self {
+        Self {
+            routing_key: delivery.routing_key.as_str().to_owned(),
+            properties: delivery.properties,
+            body: delivery.data,
+        }
+    }
+
+    pub fn json(&self) -> Value {
+        serde_json::from_slice(&self.body).unwrap()
+    }
+
+    pub fn data(&self) -> Value {
+        self.json()["data"].clone()
+    }
+
+    pub fn message_id(&self) -> String {
+        self.properties.message_id().as_ref().unwrap().as_str().to_owned()
+    }
+
+    pub fn header(&self, name: &str) -> Option<AMQPValue> {
+        self.properties.headers().as_ref()?.inner().get(name).cloned()
+    }
+}
+
+/// Somebody who reads the feed.
+pub struct Reader {
+    _connection: Connection,
+    channel: Channel,
+    queue: &'static str,
+    /// Everything read so far, in order.
+    pub messages: Vec<Received>,
+}
+
+impl Reader {
+    /// Reads what is there.
+    pub async fn drain(&mut self) {
+        while let Some(got) = self.channel.basic_get(self.queue.into(), BasicGetOptions::default()).await.unwrap() {
+            got.delivery.ack(BasicAckOptions::default()).await.unwrap();
+            self.messages.push(Received::new(got.delivery));
+        }
+    }
+
+    /// Reads until there are so many messages, and returns all of them.
+    pub async fn read(&mut self, count: usize) -> &[Received] {
+        wait_until("the feed", async || {
+            self.drain().await;
+            let kinds: Vec<&str> = self.messages.iter().map(|message| message.routing_key.as_str()).collect();
+            if kinds.len() >= count { Ok(()) } else { Err(format!("{} of {count}: {kinds:?}", kinds.len())) }
+        })
+        .await;
+        &self.messages
+    }
+
+    /// Messages of one kind.
+    pub fn of(&self, routing_key: &str) -> Vec<&Received> {
+        self.messages.iter().filter(|message| message.routing_key == routing_key).collect()
+    }
+}

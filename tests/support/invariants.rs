@@ -1,0 +1,327 @@
+//! The invariants of the protocol, checked from outside: from the tables, the feed and the broker. The services must have
+//! been stopped, so that whatever was unacknowledged is back in its queue and can be counted.
+
+use std::collections::{BTreeMap, HashMap, HashSet};
+use std::time::Duration;
+
+use deadpool_redis::redis;
+use fis::domain::event::{RawMessage, decode};
+use fis::domain::ids::TenantId;
+use serde_json::Value;
+
+use super::broker::{AUDIT, DLQ, LANES, Reader, ready_count};
+use super::events::{Expect, Message};
+use super::process::Run;
+use super::wait::wait_within;
+use super::world::World;
+
+/// What may have happened to the servers on the way.
+#[derive(Debug, Clone, Copy, Default)]
+pub struct Disturbed {
+    /// Keys may be missing, or left at PROCESSING.
+    pub redis: bool,
+}
+
+impl World {
+    /// Waits until everything published has found its place and nothing is on its way, then stops the service. What the
+    /// service could not finish because it was stopped is finished by `fis run --once`; nothing may be left then.
+    pub async fn rest(&self, run: &mut Run) {
+        self.quiet().await;
+        run.terminate().await;
+        let mut left = Vec::new();
+        self.check_at_rest(&mut left).await;
+        if !left.is_empty() {
+            self.fis(&["run", "--once"]).await.expect(0, &[]);
+        }
+    }
+
+    /// Waits until all queues are empty and every event has its place, several times in a row: what the service has taken
+    /// and not settled yet cannot be seen from outside. Held events whose retry is far off count as placed.
+    pub async fn quiet(&self) {
+        const LOOKS: u32 = 3;
+        let within = Duration::from_secs(60);
+        let connection = self.connect().await.unwrap();
+        let mut quiet = 0;
+        wait_within("everything has come to rest", within, async || {
+            quiet = self.look(&connection).await.map(|()| quiet + 1).inspect_err(|_| quiet = 0)?;
+            if quiet < LOOKS { Err("quiet, but only just".to_owned()) } else { Ok(()) }
+        })
+        .await;
+        let _ = connection.close(200, "bye".into()).await;
+    }
+
+    async fn look(&self, connection: &lapin::Connection) -> Result<(), String> {
+        for queue in LANES.into_iter().chain([DLQ]) {
+            let ready = ready_count(connection, queue).await.map_err(|error| error.to_string())?;
+            if ready > 0 {
+                return Err(format!("{ready} messages in {queue}"));
+            }
+        }
+        let sql = "select count(*) from fis_outbox where due_at is null or due_at < now() + interval '1 minute'";
+        let due = self.count(sql).await;
+        if due > 0 {
+            return Err(format!("{due} rows in the outbox"));
+        }
+        let places = self.places().await;
+        let missing = places.iter().filter(|(message, places)| message.expect != Expect::Ignored && places.is_empty());
+        match missing.count() {
+            0 => Ok(()),
+            missing => Err(format!("{missing} events have no place yet")),
+        }
+    }
+
+    pub async fn invariants(&self) -> Reader {
+        self.invariants_after(Disturbed::default()).await
+    }
+
+    /// Checks all invariants and panics with every breach; returns the feed for further questions.
+    pub async fn invariants_after(&self, disturbed: Disturbed) -> Reader {
+        let mut breaches = Vec::new();
+        self.check_places(&mut breaches).await;
+        self.check_sums(&mut breaches).await;
+        self.check_at_rest(&mut breaches).await;
+        if !disturbed.redis {
+            self.check_keys(&mut breaches).await;
+        }
+        let mut feed = self.reader(AUDIT).await;
+        feed.drain().await;
+        self.check_feed(&feed, &mut breaches).await;
+        let verified = self.fis(&["verify", "--json"]).await;
+        if verified.code != Some(0) {
+            breaches.push(format!("fis verify: {verified:?}"));
+        }
+        assert!(breaches.is_empty(), "{} invariants are broken:\n{}", breaches.len(), breaches.join("\n"));
+        feed
+    }
+
+    /// Where each published message is now.
+    async fn places(&self) -> Vec<(Message, Vec<String>)> {
+        let keyed = |rows: Vec<(String, String, String)>| rows.into_iter().collect::<HashSet<_>>();
+        let posted = sqlx::query_as("select tenant_id, event_id, payload_hash from fis_journal_entry");
+        let posted = keyed(posted.fetch_all(&self.pool).await.unwrap());
+        let held = sqlx::query_as("select tenant_id, event_id, payload_hash from fis_held");
+        let held = keyed(held.fetch_all(&self.pool).await.unwrap());
+        let dead =
+            sqlx::query_as::<_, (String, Vec<u8>, String)>("select routing_key, body, reason from fis_dead_letter");
+        let dead: HashMap<(String, Vec<u8>), String> = dead
+            .fetch_all(&self.pool)
+            .await
+            .unwrap()
+            .into_iter()
+            .map(|(key, body, reason)| ((key, body), reason))
+            .collect();
+        let published = self.published.lock().unwrap().clone();
+        published
+            .into_iter()
+            .map(|message| {
+                let mut places = Vec::new();
+                if let Some(key) = event_key(&message) {
+                    places.extend(posted.contains(&key).then(|| "posted".to_owned()));
+                    places.extend(held.contains(&key).then(|| "held".to_owned()));
+                }
+                if let Some(reason) = dead.get(&(message.routing_key.clone(), message.body.clone())) {
+                    places.push(format!("rejected {reason}"));
+                }
+                (message, places)
+            })
+            .collect()
+    }
+
+    /// 1: every confirmed event is exactly one of posted, ignored, held, dead-lettered.
+    async fn check_places(&self, breaches: &mut Vec<String>) {
+        for (message, places) in self.places().await {
+            let fits = match message.expect {
+                Expect::Any => places.len() == 1,
+                Expect::Posted => places == ["posted"],
+                Expect::Held => places == ["held"],
+                Expect::Rejected(reason) => places == [format!("rejected {reason}")],
+                Expect::Ignored => places.is_empty(),
+            };
+            if !fits {
+                let body = String::from_utf8_lossy(&message.body[..message.body.len().min(300)]).into_owned();
+                breaches
+                    .push(format!("expected {:?}, found {places:?}: {} {body}", message.expect, message.routing_key));
+            }
+        }
+    }
+
+    /// 2, 3, 4, 5, 7: what SQL can tell by itself, so that `fis verify` is not the only witness.
+    async fn check_sums(&self, breaches: &mut Vec<String>) {
+        let checks = [
+            (
+                "an event is posted twice",
+                "select count(*) from (select from fis_journal_entry group by tenant_id, event_id having count(*) > 1) x",
+            ),
+            (
+                "debits differ from credits in the base currency",
+                "select count(*) from (
+                     select from fis_journal_line group by tenant_id, seq
+                     having sum(case side when 'debit' then base_amount else -base_amount end) <> 0) x",
+            ),
+            (
+                "debits differ from credits in a single currency",
+                "select count(*) from (
+                     select from fis_journal_line group by tenant_id, seq
+                     having count(distinct currency) = 1
+                        and sum(case side when 'debit' then amount else -amount end) <> 0) x",
+            ),
+            (
+                "entries without lines",
+                "select count(*) from fis_journal_entry e
+                  where not exists (select from fis_journal_line l where (l.tenant_id, l.seq) = (e.tenant_id, e.seq))",
+            ),
+            (
+                "balances are not the sums of the lines",
+                "select count(*) from (
+                     (select tenant_id, account_code, currency, debit, credit from fis_account_balance
+                      except all
+                      select tenant_id, account_code, currency,
+                             coalesce(sum(amount) filter (where side = 'debit'), 0),
+                             coalesce(sum(amount) filter (where side = 'credit'), 0)
+                        from fis_journal_line group by 1, 2, 3)
+                     union all
+                     (select tenant_id, account_code, currency,
+                             coalesce(sum(amount) filter (where side = 'debit'), 0),
+                             coalesce(sum(amount) filter (where side = 'credit'), 0)
+                        from fis_journal_line group by 1, 2, 3
+                      except all
+                      select tenant_id, account_code, currency, debit, credit from fis_account_balance)) x",
+            ),
+            (
+                "gaps in a sequence",
+                "select count(*) from (
+                     select from fis_journal_entry group by tenant_id having count(*) <> max(seq) or min(seq) <> 1) x",
+            ),
+            (
+                "heads that are not the last entry",
+                "select count(*) from fis_chain_head h
+                  where seq > 0
+                    and not exists (select from fis_journal_entry e
+                                     where (e.tenant_id, e.seq, e.hash) = (h.tenant_id, h.seq, h.hash))",
+            ),
+            (
+                "entries in a closed period",
+                "select count(*) from fis_journal_entry where accounting_date < '2026-01-01'",
+            ),
+            (
+                "entries reversed twice",
+                "select count(*) from (select from fis_journal_entry where reverses_entry_id is not null
+                                        group by tenant_id, reverses_entry_id having count(*) > 1) x",
+            ),
+            (
+                "held events that nothing brings back",
+                "select greatest((select count(*) from fis_held) - (select count(*) from fis_outbox where due_at is not null), 0)",
+            ),
+        ];
+        for (what, sql) in checks {
+            match self.count(sql).await {
+                0 => {}
+                count => breaches.push(format!("{what}: {count}")),
+            }
+        }
+    }
+
+    /// 8: nothing unacknowledged, nothing due.
+    async fn check_at_rest(&self, breaches: &mut Vec<String>) {
+        let connection = self.connect().await.unwrap();
+        for queue in LANES.into_iter().chain([DLQ]) {
+            match ready_count(&connection, queue).await.unwrap() {
+                0 => {}
+                ready => breaches.push(format!("{ready} messages are left in {queue}")),
+            }
+        }
+        let _ = connection.close(200, "bye".into()).await;
+        match self.count("select count(*) from fis_outbox where due_at is null or due_at <= now()").await {
+            0 => {}
+            due => breaches.push(format!("{due} outbox rows are due")),
+        }
+    }
+
+    /// 8: no PROCESSING key of a posted event; and a COMPLETED key tells the truth.
+    async fn check_keys(&self, breaches: &mut Vec<String>) {
+        let entries: Vec<(String, String, String, String)> =
+            sqlx::query_as("select tenant_id, event_id, payload_hash, entry_id from fis_journal_entry")
+                .fetch_all(&self.pool)
+                .await
+                .unwrap();
+        if entries.is_empty() {
+            return;
+        }
+        let mut redis = self.redis().await;
+        let names: Vec<String> = entries.iter().map(|(tenant, event, ..)| format!("fis:ik:{tenant}:{event}")).collect();
+        let values: Vec<Option<String>> = redis::cmd("MGET").arg(&names).query_async(&mut redis).await.unwrap();
+        for ((name, value), (_, _, hash, entry)) in names.iter().zip(values).zip(&entries) {
+            let value: Value = value.map_or(Value::Null, |text| serde_json::from_str(&text).unwrap());
+            let says = (&value["status"], &value["payloadHash"], &value["responseBody"]["entryId"]);
+            if says != (&Value::from("COMPLETED"), &Value::from(hash.as_str()), &Value::from(entry.as_str())) {
+                breaches.push(format!("{name} of a posted event says {value}"));
+            }
+        }
+    }
+
+    /// 6: the feed holds every entry, in order per tenant, duplicates byte by byte; and every rejection.
+    async fn check_feed(&self, feed: &Reader, breaches: &mut Vec<String>) {
+        let entries: Vec<(String, i64, String)> =
+            sqlx::query_as("select tenant_id, seq, hash from fis_journal_entry order by tenant_id, seq")
+                .fetch_all(&self.pool)
+                .await
+                .unwrap();
+        let mut bodies: HashMap<String, &[u8]> = HashMap::new();
+        let mut places_told: BTreeMap<String, Vec<(i64, String)>> = BTreeMap::new();
+        let mut told: HashSet<String> = HashSet::new();
+        for message in &feed.messages {
+            let first = bodies.entry(message.message_id()).or_insert(&message.body);
+            if *first != message.body.as_slice() {
+                breaches.push(format!("the feed has two messages {}", message.message_id()));
+            }
+            let data = message.data();
+            if message.routing_key == "fis.event.rejected" {
+                told.extend(data["deadLetterId"].as_str().map(ToOwned::to_owned));
+                continue;
+            }
+            let tenant = data["tenantId"].as_str().unwrap().to_owned();
+            let place = (data["sequence"].as_i64().unwrap(), data["hash"].as_str().unwrap().to_owned());
+            let places = places_told.entry(tenant).or_default();
+            if !places.contains(&place) {
+                places.push(place);
+            }
+        }
+        let mut expected: BTreeMap<String, Vec<(i64, String)>> = BTreeMap::new();
+        for (tenant, seq, hash) in entries {
+            expected.entry(tenant).or_default().push((seq, hash));
+        }
+        for (tenant, places) in &expected {
+            let seen = places_told.remove(tenant).unwrap_or_default();
+            if seen != *places {
+                let at = seen.iter().zip(places).position(|(seen, place)| seen != place);
+                let (seen, entries) = (seen.len(), places.len());
+                breaches.push(format!(
+                    "the feed of {tenant} has {seen} of {entries} entries, or another order (at {at:?})"
+                ));
+            }
+        }
+        breaches.extend(places_told.keys().map(|tenant| format!("the feed tells of {tenant}, the ledger does not")));
+        let letters: Vec<String> =
+            sqlx::query_scalar("select id from fis_dead_letter where reason <> 'delivery_limit'")
+                .fetch_all(&self.pool)
+                .await
+                .unwrap();
+        let untold = letters.iter().filter(|id| !told.contains(*id)).count();
+        if untold > 0 {
+            breaches.push(format!("{untold} of {} rejections were told to nobody", letters.len()));
+        }
+    }
+}
+
+/// Tenant, event id and payload hash of a message that is an event.
+fn event_key(message: &Message) -> Option<(String, String, String)> {
+    let header = |name: &str| message.header_text(name);
+    let raw = RawMessage {
+        body: &message.body,
+        routing_key: &message.routing_key,
+        content_type: message.properties.content_type().as_ref().map(|text| text.as_str()),
+        header: &header,
+    };
+    let event = decode(raw, TenantId::parse("acme").ok().as_ref()).ok()?;
+    Some((event.tenant_id.to_string(), event.event_id.to_string(), event.payload_hash))
+}
