@@ -4,9 +4,12 @@
 // Clippy knows a test by its attribute; the helpers beside them have the same leave to panic.
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic, clippy::indexing_slicing)]
 
+mod books;
+mod dialects;
 mod duplicates;
 mod happy;
 mod rejections;
+mod waiting;
 
 #[path = "../support/mod.rs"]
 mod support;
