@@ -158,9 +158,8 @@ fn decide_one(
         return reject(plan, source, failure);
     };
     let key = (facts.tenant_id.clone(), facts.event_id.clone());
-    if facts.attempts > 0 {
-        plan.released.push(key.clone());
-    }
+    // However it ends, it is not held any more: the publisher may have sent it again without waiting for the retry.
+    plan.released.push(key.clone());
     // The ledger's word goes before anything the books say today: what is posted stays posted.
     if let Some(posted) = known.posted.get(&key) {
         if posted.payload_hash == facts.payload_hash {
