@@ -5,10 +5,13 @@
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic, clippy::indexing_slicing)]
 
 mod books;
+mod commands;
+mod configuration;
 mod dialects;
 mod duplicates;
 mod happy;
 mod rejections;
+mod schema;
 mod waiting;
 
 #[path = "../support/mod.rs"]
