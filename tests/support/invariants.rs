@@ -119,7 +119,9 @@ impl World {
                     places.extend(posted.contains(&key).then(|| "posted".to_owned()));
                     places.extend(held.contains(&key).then(|| "held".to_owned()));
                 }
-                if let Some(reason) = dead.get(&(message.routing_key.clone(), message.body.clone())) {
+                // PostgreSQL cannot store NUL.
+                let routing_key = message.routing_key.replace('\0', "\u{fffd}");
+                if let Some(reason) = dead.get(&(routing_key, message.body.clone())) {
                     places.push(format!("rejected {reason}"));
                 }
                 (message, places)

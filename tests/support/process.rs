@@ -58,9 +58,11 @@ impl World {
     }
 
     pub async fn fis_with(&self, args: &[&str], environment: &[(&str, &str)]) -> Said {
-        let mut command = self.command(args, environment);
-        let ended = tokio::task::spawn_blocking(move || command.output().unwrap());
-        let output = tokio::time::timeout(Duration::from_secs(120), ended).await.expect("the command ends").unwrap();
+        let mut command = tokio::process::Command::from(self.command(args, environment));
+        // A command that does not end is killed with its future, or the runtime would wait for it for ever.
+        let ended = command.kill_on_drop(true).output();
+        let ended = tokio::time::timeout(Duration::from_secs(60), ended).await;
+        let output = ended.unwrap_or_else(|_| panic!("fis {args:?} with {environment:?} does not end")).unwrap();
         let text = |bytes: &[u8]| String::from_utf8_lossy(bytes).into_owned();
         Said { code: output.status.code(), stdout: text(&output.stdout), stderr: text(&output.stderr) }
     }
@@ -72,6 +74,7 @@ impl World {
         for (name, _) in std::env::vars().filter(|(name, _)| name.starts_with("FIS_")) {
             command.env_remove(name);
         }
+        command.env("FIS_HTTP_ADDR", format!("127.0.0.1:{}", free_port()));
         command.envs(self.environment()).envs(environment.iter().copied());
         command
     }
