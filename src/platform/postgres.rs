@@ -51,7 +51,7 @@ pub fn needs_a_person(error: &sqlx::Error) -> bool {
 
 #[derive(Debug, thiserror::Error)]
 pub enum PostgresError {
-    #[error("the database address is not a PostgreSQL URL such as postgres://user:password@host:5432/fis")]
+    #[error("setting `database.url` must be a PostgreSQL URL such as postgres://user:password@host:5432/fis")]
     Url,
     #[error("the database is at version {found}, this program needs {needed}: run `fis migrate`")]
     Behind { found: i64, needed: i64 },
@@ -78,7 +78,12 @@ impl Postgres {
     /// # Errors
     /// The URL cannot be read.
     pub fn new(config: &config::Database) -> Result<Self, PostgresError> {
-        let options: PgConnectOptions = config.url.expose().parse().map_err(|_| PostgresError::Url)?;
+        // sqlx reads any scheme, and an empty text, as an address of its own.
+        let url = config.url.expose();
+        if !["postgres://", "postgresql://"].iter().any(|scheme| url.starts_with(scheme)) {
+            return Err(PostgresError::Url);
+        }
+        let options: PgConnectOptions = url.parse().map_err(|_| PostgresError::Url)?;
         let options = options.application_name("fis").options([
             // An acknowledged commit must be a durable one, whatever the server's default.
             ("synchronous_commit", "on".to_owned()),

@@ -17,7 +17,7 @@ const CONNECTIONS_MAX: usize = 4;
 
 #[derive(Debug, thiserror::Error)]
 pub enum RedisError {
-    #[error("the Redis address is not a URL such as redis://host:6379/1")]
+    #[error("setting `redis.url` must be a Redis URL such as redis://host:6379/1")]
     Url,
     #[error("Redis is away: {0}")]
     Away(String),

@@ -19,7 +19,7 @@ pub use receiver::{Limits, Receiver};
 /// What can go wrong between us and the broker. All of it means: drop the session and build it anew.
 #[derive(Debug, thiserror::Error)]
 pub enum AmqpError {
-    #[error("the broker address is not an AMQP URL such as amqp://user:password@host:5672/%2Ffis")]
+    #[error("setting `amqp.url` must be an AMQP URL such as amqp://user:password@host:5672/%2Ffis")]
     Url,
     #[error("the broker did not answer within {milliseconds} ms while trying to {what}")]
     Timeout { what: &'static str, milliseconds: u64 },
