@@ -17,6 +17,10 @@ use crate::platform::config;
 /// Loss is noticed after twice this time. The broker's default of 60 s would mean two silent minutes.
 const HEARTBEAT_SECONDS: u16 = 10;
 
+/// lapin keeps 64 frames of buffer for each connection, and three connections at the broker's default of 128 KiB would be
+/// half of the service's memory. Events are about 1 KiB; RabbitMQ 4.1 takes nothing below 8 KiB.
+const FRAME_BYTES_MAX: u32 = 32 * 1024;
+
 /// Who am I talking to, for the management API.
 #[derive(Clone)]
 pub struct Address {
@@ -40,6 +44,7 @@ impl Connection {
         for url in config.url.expose().split(',') {
             let mut uri: AMQPUri = url.trim().parse().map_err(|_| AmqpError::Url)?;
             uri.query.heartbeat.get_or_insert(HEARTBEAT_SECONDS);
+            uri.query.frame_max.get_or_insert(FRAME_BYTES_MAX);
             let properties = ConnectionProperties::default().with_connection_name(name.into());
             // lapin has no connect timeout of its own on the asynchronous path.
             match tokio::time::timeout(timeout, lapin::Connection::connect_uri(uri, properties)).await {
