@@ -44,6 +44,8 @@ create table fis_journal_entry (
     event_type        text        not null,
     payload_hash      text        not null,
     accounting_date   date        not null,
+    -- The event's own date, where its period was closed and the entry was dated into the next open one.
+    original_date     date,
     posted_at         timestamptz not null,
     description       text        not null,
     rule_name         text        not null,

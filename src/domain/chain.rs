@@ -5,7 +5,7 @@
 use chrono::{DateTime, NaiveDate, SecondsFormat, Utc};
 use sha2::{Digest, Sha256};
 
-use super::entry::{BalancedEntry, Line};
+use super::entry::{BalancedEntry, EntryParts, Line};
 use super::ids::{EventId, EventType, TenantId, entry_id};
 use super::money::canonical_decimal;
 
@@ -49,6 +49,8 @@ pub struct ChainedEntry {
     pub seq: i64,
     pub origin: Provenance,
     pub accounting_date: NaiveDate,
+    /// The event's own date, where no period was open on it.
+    pub original_date: Option<NaiveDate>,
     pub posted_at: DateTime<Utc>,
     pub description: String,
     pub reverses_entry_id: Option<String>,
@@ -66,11 +68,12 @@ impl ChainedEntry {
         reverses_entry_id: Option<String>,
         posted_at: DateTime<Utc>,
     ) -> Self {
-        let (accounting_date, description, lines) = entry.into_parts();
+        let EntryParts { accounting_date, original_date, description, lines } = entry.into_parts();
         let mut chained = Self {
             seq: head.seq + 1,
             origin,
             accounting_date,
+            original_date,
             posted_at,
             description,
             reverses_entry_id,
@@ -105,6 +108,7 @@ impl ChainedEntry {
         put(&self.origin.rule_name);
         put(&self.origin.rule_version.to_string());
         put(&self.accounting_date.to_string());
+        put(&self.original_date.map(|date| date.to_string()).unwrap_or_default());
         put(&instant_text(self.posted_at));
         put(&self.description);
         put(self.reverses_entry_id.as_deref().unwrap_or(""));

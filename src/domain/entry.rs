@@ -76,14 +76,29 @@ pub struct Line {
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct BalancedEntry {
     accounting_date: NaiveDate,
+    original_date: Option<NaiveDate>,
     description: String,
     lines: Vec<Line>,
+}
+
+/// What an entry is made of, for the chain.
+pub struct EntryParts {
+    pub accounting_date: NaiveDate,
+    pub original_date: Option<NaiveDate>,
+    pub description: String,
+    pub lines: Vec<Line>,
 }
 
 impl BalancedEntry {
     #[must_use]
     pub fn accounting_date(&self) -> NaiveDate {
         self.accounting_date
+    }
+
+    /// The event's own date, where no period was open on it.
+    #[must_use]
+    pub fn original_date(&self) -> Option<NaiveDate> {
+        self.original_date
     }
 
     #[must_use]
@@ -97,8 +112,9 @@ impl BalancedEntry {
     }
 
     #[must_use]
-    pub fn into_parts(self) -> (NaiveDate, String, Vec<Line>) {
-        (self.accounting_date, self.description, self.lines)
+    pub fn into_parts(self) -> EntryParts {
+        let Self { accounting_date, original_date, description, lines } = self;
+        EntryParts { accounting_date, original_date, description, lines }
     }
 
     /// The only door: checks everything that can never succeed before what may succeed later (a period, a rate).
@@ -127,16 +143,18 @@ impl BalancedEntry {
         if single != Some(books.base_currency) {
             convert(&mut lines, books, accounting_date)?;
         }
-        Ok(Self { accounting_date, description: draft.description, lines })
+        let original_date = (accounting_date != draft.date).then_some(draft.date);
+        Ok(Self { accounting_date, original_date, description: draft.description, lines })
     }
 
-    /// The mirror of a posted entry.
+    /// The mirror of a posted entry. `own_date` is the reversal's own, where it could not be dated as the original.
     ///
     /// # Errors
     /// An account of the original takes no new lines any more.
     pub fn reversal(
         original: &[Line],
         accounting_date: NaiveDate,
+        own_date: Option<NaiveDate>,
         description: String,
         books: &Books,
     ) -> Result<Self, Failure> {
@@ -145,7 +163,8 @@ impl BalancedEntry {
             Ok(Line { side: line.side.opposite(), ..line.clone() })
         };
         let lines = original.iter().map(mirror).collect::<Result<Vec<_>, Failure>>()?;
-        Ok(Self { accounting_date, description, lines })
+        let original_date = own_date.filter(|own| *own != accounting_date);
+        Ok(Self { accounting_date, original_date, description, lines })
     }
 }
 

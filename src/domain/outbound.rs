@@ -67,6 +67,8 @@ struct JournalData<'a> {
     event_type: &'a str,
     payload_hash: &'a str,
     accounting_date: String,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    original_date: Option<String>,
     description: &'a str,
     lines: Vec<LineData<'a>>,
     rule: &'a str,
@@ -123,6 +125,7 @@ pub fn journal_event(entry: &ChainedEntry) -> OutboundEvent {
         event_type: entry.origin.event_type.as_str(),
         payload_hash: &entry.origin.payload_hash,
         accounting_date: entry.accounting_date.to_string(),
+        original_date: entry.original_date.map(|date| date.to_string()),
         description: &entry.description,
         lines: lines.collect(),
         rule: &entry.origin.rule_name,

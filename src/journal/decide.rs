@@ -198,13 +198,13 @@ fn reverse(tenant: &TenantId, request: ReversalRequest, books: &Books, known: &K
         let detail = format!("entry {} of event `{}` is reversed already", original.entry_id, key.1);
         return Err(Failure::new(Reason::AlreadyReversed, detail));
     }
-    let date = if books.calendar.is_open(original.accounting_date) {
-        original.accounting_date
+    let (date, own_date) = if books.calendar.is_open(original.accounting_date) {
+        (original.accounting_date, None)
     } else {
-        books.calendar.posting_date(request.own_date)?
+        (books.calendar.posting_date(request.own_date)?, Some(request.own_date))
     };
     let description = request.description.unwrap_or_else(|| format!("Reversal of {}", original.entry_id));
-    let entry = BalancedEntry::reversal(&original.lines, date, description, books)?;
+    let entry = BalancedEntry::reversal(&original.lines, date, own_date, description, books)?;
     let entry_id = original.entry_id.clone();
     Ok((entry, request.rule, Some((key, entry_id))))
 }

@@ -117,6 +117,7 @@ pub(super) fn entry(row: &PgRow) -> Result<ChainedEntry, sqlx::Error> {
             traceparent: row.try_get("traceparent")?,
         },
         accounting_date: row.try_get("accounting_date")?,
+        original_date: row.try_get("original_date")?,
         posted_at: row.try_get("posted_at")?,
         description: row.try_get("description")?,
         reverses_entry_id: row.try_get("reverses_entry_id")?,

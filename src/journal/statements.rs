@@ -98,10 +98,11 @@ pub async fn find_originals(
     .fetch_all(&mut *db)
     .await?;
     let mut originals = HashMap::with_capacity(rows.len());
-    let mut places = Vec::with_capacity(rows.len());
+    let (mut places, mut events) = (Vec::with_capacity(rows.len()), Vec::with_capacity(rows.len()));
     for row in rows {
         let key = event_key(&row)?;
         places.push((key.0.clone(), row.try_get::<i64, _>("seq")?));
+        events.push(key.clone());
         let original = Original {
             entry_id: row.try_get("entry_id")?,
             accounting_date: row.try_get("accounting_date")?,
@@ -111,10 +112,9 @@ pub async fn find_originals(
         originals.insert(key, original);
     }
     let mut lines = read::lines(db, &places).await?;
-    for (tenant, seq) in places {
-        let id = crate::domain::ids::entry_id(&tenant, seq);
-        if let Some(original) = originals.values_mut().find(|original| original.entry_id == id) {
-            original.lines = lines.remove(&(tenant, seq)).unwrap_or_default();
+    for (event, place) in events.into_iter().zip(places) {
+        if let Some(original) = originals.get_mut(&event) {
+            original.lines = lines.remove(&place).unwrap_or_default();
         }
     }
     Ok(originals)
@@ -128,11 +128,11 @@ pub async fn insert_entries(db: &mut PgConnection, entries: &[ChainedEntry]) -> 
     }
     sqlx::query(
         "insert into fis_journal_entry
-             (tenant_id, seq, event_id, event_type, payload_hash, accounting_date, posted_at, description, rule_name,
-              rule_version, reverses_entry_id, previous_hash, hash, lane, message_id, correlation_id, traceparent)
-         select * from unnest($1::text[], $2::bigint[], $3::text[], $4::text[], $5::text[], $6::date[], $7::timestamptz[],
-              $8::text[], $9::text[], $10::integer[], $11::text[], $12::text[], $13::text[], $14::text[], $15::text[],
-              $16::text[], $17::text[])",
+             (tenant_id, seq, event_id, event_type, payload_hash, accounting_date, original_date, posted_at, description,
+              rule_name, rule_version, reverses_entry_id, previous_hash, hash, lane, message_id, correlation_id, traceparent)
+         select * from unnest($1::text[], $2::bigint[], $3::text[], $4::text[], $5::text[], $6::date[], $7::date[],
+              $8::timestamptz[], $9::text[], $10::text[], $11::integer[], $12::text[], $13::text[], $14::text[], $15::text[],
+              $16::text[], $17::text[], $18::text[])",
     )
     .bind(column!(e => e.origin.tenant_id.as_str()))
     .bind(column!(e => e.seq))
@@ -140,6 +140,7 @@ pub async fn insert_entries(db: &mut PgConnection, entries: &[ChainedEntry]) -> 
     .bind(column!(e => e.origin.event_type.as_str()))
     .bind(column!(e => e.origin.payload_hash.as_str()))
     .bind(column!(e => e.accounting_date))
+    .bind(column!(e => e.original_date))
     .bind(column!(e => e.posted_at))
     .bind(column!(e => e.description.as_str()))
     .bind(column!(e => e.origin.rule_name.as_str()))

@@ -55,10 +55,11 @@ async fn lanes_headers_and_exact_bodies_arrive_from_a_file() {
     world.fis(&["publish", &file, "--json"]).await.expect(0, &[]);
     assert_eq!(world.ready_count(LANES[0]).await, 6);
     world.fis(&["run", "--once"]).await.expect(0, &[]);
-    let lanes: Vec<String> = sqlx::query_scalar("select event_id || ' ' || lane from fis_journal_entry order by event_id")
-        .fetch_all(&world.pool)
-        .await
-        .unwrap();
+    let lanes: Vec<String> =
+        sqlx::query_scalar("select event_id || ' ' || lane from fis_journal_entry order by event_id")
+            .fetch_all(&world.pool)
+            .await
+            .unwrap();
     assert_eq!(lanes, ["backfill backfill", "exact live", "live live", "no-tenant live", "urgent urgent"]);
     let exact: String = sqlx::query_scalar(
         "select l.amount::text from fis_journal_line l join fis_journal_entry e using (tenant_id, seq)
@@ -114,7 +115,19 @@ async fn status_dlq_list_and_once_agree_about_a_day() {
     assert_eq!(list["total"], 2);
     let letters = list["deadLetters"].as_array().unwrap();
     let names: Vec<&String> = letters[0].as_object().unwrap().keys().collect();
-    for name in ["id", "tenantId", "eventId", "routingKey", "reason", "detail", "status", "attempts", "firstSeenAt", "amount", "currency"] {
+    for name in [
+        "id",
+        "tenantId",
+        "eventId",
+        "routingKey",
+        "reason",
+        "detail",
+        "status",
+        "attempts",
+        "firstSeenAt",
+        "amount",
+        "currency",
+    ] {
         assert!(names.iter().any(|known| *known == name), "{name} in {names:?}");
     }
     let bad = letters.iter().find(|letter| letter["reason"] == "unknown_account").unwrap();

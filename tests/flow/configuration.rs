@@ -24,7 +24,8 @@ async fn a_wrong_or_unknown_setting_stops_the_start_with_its_name() {
     for (name, value, words) in rows {
         world.fis_with(&["run"], &[(name, value)]).await.expect(1, words);
     }
-    for (name, setting) in [("FIS_AMQP_URL", "amqp.url"), ("FIS_REDIS_URL", "redis.url"), ("FIS_DATABASE_URL", "database.url")]
+    for (name, setting) in
+        [("FIS_AMQP_URL", "amqp.url"), ("FIS_REDIS_URL", "redis.url"), ("FIS_DATABASE_URL", "database.url")]
     {
         for value in ["nonsense://tops3cret", "tops3cret", ""] {
             let said = world.fis_with(&["run"], &[(name, value)]).await.expect(1, &[setting]);

@@ -7,7 +7,8 @@ use crate::support::world::{Setup, World};
 
 #[tokio::test(flavor = "multi_thread")]
 async fn migrating_twice_changes_nothing() {
-    let world = World::with("migrate", Setup { migrated: false, topology: false, tenants: &[], ..Setup::default() }).await;
+    let world =
+        World::with("migrate", Setup { migrated: false, topology: false, tenants: &[], ..Setup::default() }).await;
     world.fis(&["migrate"]).await.expect(0, &["from version 0"]);
     world.fis(&["migrate"]).await.expect(0, &["already"]);
 }
@@ -27,8 +28,10 @@ async fn an_unmigrated_database_is_refused_with_both_versions() {
 async fn a_database_that_is_ahead_is_refused_with_its_version() {
     let world = World::new("ahead").await;
     world
-        .sql("insert into _sqlx_migrations (version, description, success, checksum, execution_time)
-              values (9999, 'from the future', true, '\\x00', 0)")
+        .sql(
+            "insert into _sqlx_migrations (version, description, success, checksum, execution_time)
+              values (9999, 'from the future', true, '\\x00', 0)",
+        )
         .await;
     for command in [&["run"][..], &["status"], &["migrate"], &["verify"]] {
         world.fis(command).await.expect(1, &["9999", &newest_migration().to_string()]);
@@ -119,7 +122,11 @@ async fn states_and_amounts_outside_their_bounds_are_refused_by_the_tables() {
         assert_eq!(code, "23514", "{sql}: {error}");
     }
     // What is within bounds is taken, so the refusals above were for their own reasons.
-    for sql in [line("0.01", "credit", "0"), line("999999999999999.99", "debit", "1").replace(", 1, 1,", ", 1, 2,"), letter("discarded", 1)] {
+    for sql in [
+        line("0.01", "credit", "0"),
+        line("999999999999999.99", "debit", "1").replace(", 1, 1,", ", 1, 2,"),
+        letter("discarded", 1),
+    ] {
         sqlx::raw_sql(sqlx::AssertSqlSafe(sql)).execute(&world.pool).await.unwrap();
     }
 }
@@ -166,8 +173,16 @@ async fn tampering_is_found_with_its_tenant_and_sequence() {
 #[tokio::test(flavor = "multi_thread")]
 async fn a_missing_entry_and_a_wrong_balance_are_found() {
     for (name, tamper, found) in [
-        ("cut_off", "delete from fis_journal_entry where seq = 3; delete from fis_journal_line where seq = 3", "sequence 2"),
-        ("hole", "delete from fis_journal_entry where seq = 2; delete from fis_journal_line where seq = 2", "sequence 2"),
+        (
+            "cut_off",
+            "delete from fis_journal_entry where seq = 3; delete from fis_journal_line where seq = 3",
+            "sequence 2",
+        ),
+        (
+            "hole",
+            "delete from fis_journal_entry where seq = 2; delete from fis_journal_line where seq = 2",
+            "sequence 2",
+        ),
         ("balance", "update fis_account_balance set debit = debit + 1 where account_code = '1100'", "1100"),
         ("forgotten", "delete from fis_account_balance where account_code = '4000'", "4000"),
         ("line", "delete from fis_journal_line where seq = 1 and line_no = 3", "sequence 1"),
@@ -197,8 +212,7 @@ async fn bytes_that_postgresql_cannot_store_stop_nothing() {
     described["payload"]["orderId"] = serde_json::Value::from("a\u{0}b");
     let described = Message::json("ecommerce.order.completed", &described).rejected("malformed_json");
     let mut strange = order("nul-in-properties").header("traceparent", "00\u{0}11");
-    strange.properties =
-        strange.properties.with_message_id("m\u{0}1".into()).with_correlation_id("c\u{0}1".into());
+    strange.properties = strange.properties.with_message_id("m\u{0}1".into()).with_correlation_id("c\u{0}1".into());
     let keyed = Message::new("a\u{0}b", order("nul-in-key").body).expect(Expect::Posted);
     let mut typed = order("nul-in-type").value();
     typed["eventType"] = serde_json::Value::from("a\u{0}b");

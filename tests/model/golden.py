@@ -86,6 +86,7 @@ def entry_bytes(row):
         row["rule"],
         str(row["ruleVersion"]),
         row["accountingDate"],
+        row.get("originalDate") or "",
         row["postedAt"],
         row["description"],
         row.get("reverses") or "",

@@ -59,6 +59,7 @@ fn entry(row: &Value) -> ChainedEntry {
             traceparent: None,
         },
         accounting_date: text(row, "accountingDate").parse().unwrap(),
+        original_date: row["originalDate"].as_str().map(|date| date.parse().unwrap()),
         posted_at: instant(text(row, "postedAt")),
         description: text(row, "description").to_owned(),
         reverses_entry_id: row["reverses"].as_str().map(str::to_owned),
@@ -166,7 +167,7 @@ fn every_field_of_an_entry_is_in_its_hash_and_the_scale_of_an_amount_is_not() {
         entry.compute_hash()
     };
     let cent = Decimal::new(1, 2);
-    let changes: [(&str, &dyn Fn(&mut ChainedEntry)); 19] = [
+    let changes: [(&str, &dyn Fn(&mut ChainedEntry)); 20] = [
         ("tenant", &|e| e.origin.tenant_id = TenantId::parse("other").unwrap()),
         ("sequence", &|e| e.seq += 1),
         ("previous hash", &|e| e.previous_hash = GENESIS.to_owned()),
@@ -176,6 +177,7 @@ fn every_field_of_an_entry_is_in_its_hash_and_the_scale_of_an_amount_is_not() {
         ("rule", &|e| e.origin.rule_name.push('x')),
         ("rule version", &|e| e.origin.rule_version += 1),
         ("accounting date", &|e| e.accounting_date = e.accounting_date.succ_opt().unwrap()),
+        ("original date", &|e| e.original_date = Some(e.accounting_date)),
         ("time of posting", &|e| e.posted_at += chrono::Duration::microseconds(1)),
         ("description", &|e| e.description.push(' ')),
         ("reversed entry", &|e| e.reverses_entry_id = None),

@@ -379,7 +379,7 @@ fn residue_is_bounded(lines: &[Posting]) -> Result<(), TestCaseError> {
 
 fn reversal_is_a_mirror(entry: &BalancedEntry, books: &Books) -> Result<(), TestCaseError> {
     let reverse =
-        |lines: &[Line]| BalancedEntry::reversal(lines, entry.accounting_date(), String::new(), books).unwrap();
+        |lines: &[Line]| BalancedEntry::reversal(lines, entry.accounting_date(), None, String::new(), books).unwrap();
     let mirror = reverse(entry.lines());
     for (line, other) in entry.lines().iter().zip(mirror.lines()) {
         prop_assert_eq!(other, &Line { side: line.side.opposite(), ..line.clone() });
