@@ -58,10 +58,7 @@ impl Compiler {
             .map_err(|message| self.mistake("periods", message))
             .ok();
         let rates = file.rates.into_iter().filter_map(|rate| self.rate(&rate)).collect();
-        let rounding_account = file.rounding_account.and_then(|code| {
-            self.known_account("rounding_account", &code);
-            self.accounts.get(&code).map(|account| account.code.clone())
-        });
+        let rounding_account = file.rounding_account.and_then(|code| self.rounding_account(&code, base_currency));
         let rules = self.rules(file.rules);
         Some(Books {
             tenant_id: tenant_id?,
@@ -114,6 +111,19 @@ impl Compiler {
         let near = closest(code, self.accounts.keys().map(String::as_str));
         let hint = near.map(|near| format!(", did you mean `{near}`?")).unwrap_or_default();
         self.mistake(place, format!("unknown account `{code}`{hint}"));
+    }
+
+    /// What conversion leaves over is in the base currency, so its account must take that.
+    fn rounding_account(&mut self, code: &str, base: Option<Currency>) -> Option<AccountCode> {
+        let place = "rounding_account";
+        self.known_account(place, code);
+        let (code, only) = self.accounts.get(code).map(|account| (account.code.clone(), account.currency))?;
+        if let (Some(only), Some(base)) = (only, base)
+            && only != base
+        {
+            self.mistake(place, format!("account `{code}` takes {only} only, residues are in {base}"));
+        }
+        Some(code)
     }
 
     fn periods(&mut self, sources: Vec<PeriodSource>) -> Vec<Period> {
