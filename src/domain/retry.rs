@@ -25,7 +25,27 @@ impl Default for RetryPolicy {
     }
 }
 
+/// More is a slip of the pen: a month of waiting, or a thousand tries.
+const DELAY_SECONDS_MAX: u64 = 30 * 86_400;
+const RETRIES_MAX: u32 = 1_000;
+
 impl RetryPolicy {
+    /// What is wrong with a policy that somebody wrote down; the bounds are those of the configuration. Without them a
+    /// due time could lie beyond what a calendar holds.
+    #[must_use]
+    pub fn fault(&self) -> Option<&'static str> {
+        let delays = [self.base_delay_seconds, self.max_delay_seconds, self.jitter_seconds];
+        if self.max_retries > RETRIES_MAX {
+            Some("max_retries is at most 1000")
+        } else if delays.iter().any(|delay| *delay > DELAY_SECONDS_MAX) {
+            Some("delays and jitter are at most 2592000 seconds, which are 30 days")
+        } else if !(1.0..=100.0).contains(&self.backoff_multiplier) {
+            Some("backoff_multiplier is from 1 to 100")
+        } else {
+            None
+        }
+    }
+
     /// The delay before retry number `attempt` (1 is the first), or `None` when the attempts are used up. `jitter` is
     /// a fraction of `jitter_seconds` in thousandths, chosen by the caller so that this stays a function.
     #[must_use]

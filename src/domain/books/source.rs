@@ -15,6 +15,7 @@ use crate::domain::ids::{AccountCode, TenantId};
 use crate::domain::json::decimal_from_str;
 use crate::domain::money::Currency;
 use crate::domain::period::{Calendar, Period};
+use crate::domain::retry::RetryPolicy;
 
 /// A chart beyond this is a mistake in the generator that wrote it.
 const ACCOUNTS_MAX: usize = 200_000;
@@ -224,6 +225,9 @@ impl Compiler {
                 source.lines.iter().enumerate().filter_map(|(n, line)| self.line(place, n + 1, line, &roots)).collect();
             Action::Post(Box::new(PostAction { each, date, currency: currency?, description: description?, lines }))
         };
+        if let Some(fault) = source.retry.as_ref().and_then(RetryPolicy::fault) {
+            self.mistake(place, format!("`retry`: {fault}"));
+        }
         Some(Rule { name: source.name, on: TopicPattern::new(&source.on), when, action, retry: source.retry })
     }
 
