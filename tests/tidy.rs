@@ -16,7 +16,7 @@ const FILE_LINES_MAX: usize = 300;
 const FUNCTION_LINES_MAX: usize = 70;
 
 /// Files that are longer than a sitting, with their size: they may shrink, never grow, and nothing may join them.
-const LONG_FILES: &[(&str, usize)] = &[("platform/config.rs", 301)];
+const LONG_FILES: &[(&str, usize)] = &[];
 /// The same for functions.
 const LONG_FUNCTIONS: &[(&str, &str, usize)] = &[];
 

@@ -15,8 +15,8 @@ const SHORT_NAMES: [(&str, &str); 4] = [
     ("FIS_DATABASE_URL", "database.url"),
     ("FIS_HTTP_ADDR", "http.addr"),
 ];
-/// Variables of ours that are no settings: the file's path, a test's crash point, and what the `dev` script exports.
-const NOT_SETTINGS: [&str; 3] = ["FIS_CONFIG", "FIS_FAILPOINT", "FIS_DEV_"];
+/// Variables of ours that are no settings: the file's path, a test's crash point. `FIS_DEV_…` belongs to `./dev`.
+const NOT_SETTINGS: [&str; 2] = ["FIS_CONFIG", "FIS_FAILPOINT"];
 
 /// A text that prints as `***`.
 #[derive(Clone, PartialEq, Eq, Serialize, Deserialize)]
@@ -172,9 +172,7 @@ impl Settings {
             ConfigError::Syntax { path: origin.clone(), message: position(&text, &error) }
         })?;
         for (section, keys) in table {
-            let Value::Table(keys) = keys else {
-                return Err(self.unknown(section, &origin));
-            };
+            let Value::Table(keys) = keys else { return Err(self.unknown(section, &origin)) };
             for (key, value) in keys {
                 let name = format!("{section}.{key}");
                 self.check(&name, &value, &origin)?;
@@ -188,7 +186,7 @@ impl Settings {
         for (variable, text) in environment {
             let name = match SHORT_NAMES.iter().find(|(short, _)| *short == variable) {
                 Some((_, name)) => (*name).to_owned(),
-                None if NOT_SETTINGS.iter().any(|prefix| variable.starts_with(prefix)) => continue,
+                None if NOT_SETTINGS.contains(&variable.as_str()) || variable.starts_with("FIS_DEV_") => continue,
                 None if variable.starts_with("FIS_") => match variable.strip_prefix("FIS__") {
                     Some(rest) => rest.to_lowercase().replace("__", "."),
                     // A misspelt FIS_AMQP_URL must not fall back to a default in silence.
@@ -220,13 +218,13 @@ impl Settings {
         if kind(default) != kind(value) {
             return Err(wrong(name, origin, kind(default)));
         }
-        if let Some((min, max)) = bounds(name)
-            && let Some(number) = value.as_integer()
-            && !(min..=max).contains(&number)
-        {
-            return Err(wrong(name, origin, format!("from {min} to {max}")));
-        }
-        Ok(())
+        let Some((min, max)) = bounds(name) else { return Ok(()) };
+        let inside = match value {
+            Value::Integer(number) => (min..=max).contains(number),
+            Value::Float(ratio) => (1.0..=100.0).contains(ratio), // the one ratio; NaN is in no range
+            _ => true,
+        };
+        if inside { Ok(()) } else { Err(wrong(name, origin, format!("from {min} to {max}"))) }
     }
 
     fn unknown(&self, name: String, origin: &str) -> ConfigError {
@@ -237,8 +235,7 @@ impl Settings {
             known = self.defaults.keys().filter_map(|known| known.split('.').next()).collect();
             known.dedup();
         }
-        let hint = format!("; known are {}", known.join(", "));
-        ConfigError::Unknown { name, origin: origin.to_owned(), hint }
+        ConfigError::Unknown { name, origin: origin.to_owned(), hint: format!("; known are {}", known.join(", ")) }
     }
 
     fn finish(self) -> Result<Config, ConfigError> {
@@ -289,6 +286,7 @@ fn bounds(name: &str) -> Option<(i64, i64)> {
         "intake.hold_seconds" => (1, 900),
         "outbox.poll_ms" => (10, 60_000),
         "retry.max_retries" => (0, 1_000),
+        "retry.backoff_multiplier" => (1, 100),
         "retry.base_delay_seconds" | "retry.max_delay_seconds" | "retry.jitter_seconds" => (0, 30 * 86_400),
         "service.stop_seconds" => (1, 600),
         _ => return None,
