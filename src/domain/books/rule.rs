@@ -167,7 +167,10 @@ impl Rule {
             return Ok(books.calendar.local_date(event.occurred_at.unwrap_or(received_at)));
         };
         let text = date.eval_text(scope).map_err(|error| self.failed(&error))?;
-        if let Ok(day) = text.parse::<NaiveDate>() {
+        // chrono also reads blanks, signs and single digits; a date has one spelling.
+        if let Ok(day) = text.parse::<NaiveDate>()
+            && day.to_string() == text
+        {
             return Ok(day);
         }
         let instant = DateTime::parse_from_rfc3339(&text).map_err(|_| {
