@@ -158,16 +158,18 @@ fn the_pages_example_is_the_golden_one_and_what_the_program_does() {
     assert_eq!(event.payload_hash, *payload_hash);
 }
 
+type Change<'c> = &'c dyn Fn(&mut ChainedEntry);
+
 #[test]
 fn every_field_of_an_entry_is_in_its_hash_and_the_scale_of_an_amount_is_not() {
     let row = &golden("entries")[2];
-    let hash = |change: &dyn Fn(&mut ChainedEntry)| {
+    let hash = |change: Change| {
         let mut entry = entry(row);
         change(&mut entry);
         entry.compute_hash()
     };
     let cent = Decimal::new(1, 2);
-    let changes: [(&str, &dyn Fn(&mut ChainedEntry)); 20] = [
+    let changes: [(&str, Change); 20] = [
         ("tenant", &|e| e.origin.tenant_id = TenantId::parse("other").unwrap()),
         ("sequence", &|e| e.seq += 1),
         ("previous hash", &|e| e.previous_hash = GENESIS.to_owned()),

@@ -355,7 +355,7 @@ fn agree(world: &World, events: &[Event], seen: &dyn Fn(Result<bool, Reason>)) -
                 }
             }
             (Err(failure), Err(reasons)) => {
-                prop_assert!(reasons.contains(&failure.reason), "{failure}: {reasons:?} {body}")
+                prop_assert!(reasons.contains(&failure.reason), "{failure}: {reasons:?} {body}");
             }
             (Ok(entry), Err(reasons)) => prop_assert!(false, "posted {entry:?}, though {reasons:?} {body}"),
             (Err(failure), Ok(lines)) => prop_assert!(false, "{failure}, though {lines:?} {body}"),
