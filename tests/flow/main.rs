@@ -12,6 +12,7 @@ mod duplicates;
 mod happy;
 mod rejections;
 mod schema;
+mod topology;
 mod waiting;
 
 #[path = "../support/mod.rs"]

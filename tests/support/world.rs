@@ -30,6 +30,8 @@ const TEMPLATE_LOCK: i64 = 0x0066_6973_0074_706c;
 
 /// What a world is given before its test begins.
 pub struct Setup {
+    /// Without one the world has only a virtual host and a Redis database.
+    pub database: bool,
     pub migrated: bool,
     pub topology: bool,
     /// Books for these tenants.
@@ -39,7 +41,7 @@ pub struct Setup {
 
 impl Default for Setup {
     fn default() -> Self {
-        Self { migrated: true, topology: true, tenants: &["acme"], servers: Servers::shared().clone() }
+        Self { database: true, migrated: true, topology: true, tenants: &["acme"], servers: Servers::shared().clone() }
     }
 }
 
@@ -67,7 +69,7 @@ impl World {
 
     pub async fn with(name: &str, setup: Setup) -> Self {
         let place = PLACES.acquire().await.unwrap();
-        let Setup { migrated, topology, tenants, servers } = setup;
+        let Setup { database, migrated, topology, tenants, servers } = setup;
         let seconds = SystemTime::now().duration_since(UNIX_EPOCH).unwrap().as_secs();
         let name = format!("{PREFIX}{seconds}_{:08x}_{name}", fastrand::u32(..));
         let name = name.get(..60).unwrap_or(&name).to_owned();
@@ -75,8 +77,10 @@ impl World {
 
         let mut admin = PgConnection::connect(&servers.database).await.unwrap();
         sweep(&servers, &mut admin, seconds).await;
-        let from = if migrated { template(&servers, &mut admin).await } else { "template1".to_owned() };
-        execute(&mut admin, &format!("create database {name} template {from}")).await;
+        if database {
+            let from = if migrated { template(&servers, &mut admin).await } else { "template1".to_owned() };
+            execute(&mut admin, &format!("create database {name} template {from}")).await;
+        }
 
         let amqp_url = with_path(&servers.amqp, &encode(&vhost));
         let management = management(&servers, &vhost);
@@ -146,6 +150,16 @@ impl World {
 
     pub async fn redis(&self) -> redis::aio::MultiplexedConnection {
         redis::Client::open(self.redis_url.as_str()).unwrap().get_multiplexed_async_connection().await.unwrap()
+    }
+
+    /// A client of the management API for another virtual host.
+    pub fn management_of(&self, vhost: &str) -> Management {
+        management(&self.servers, vhost)
+    }
+
+    /// The user of the addresses.
+    pub fn user(&self) -> String {
+        user(&self.servers)
     }
 
     /// Writes a file into the world's directory.
