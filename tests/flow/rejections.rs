@@ -88,7 +88,7 @@ async fn the_same_poison_twice_is_one_dead_letter_with_two_attempts() {
     let world = World::new("same_poison").await;
     let mut run = world.run().await;
     let bad = payment("bad", "9999", "1.00").rejected("unknown_account");
-    world.publish(&[bad.clone()]).await;
+    world.publish(std::slice::from_ref(&bad)).await;
     world.quiet().await;
     world.publish(&[bad]).await;
     crate::support::wait::wait_until("the second attempt", async || {
