@@ -12,6 +12,7 @@ mod duplicates;
 mod happy;
 mod rejections;
 mod schema;
+mod tls;
 mod topology;
 mod waiting;
 
