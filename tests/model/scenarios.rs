@@ -249,8 +249,8 @@ dated 2026-01-31 0   | bad_amount
 
 const LATE_MOVED: &str = "
 shape dated  a.b.dated  day amount
-dated 2026-01-31 1   | 1000 +1.00 | 4000 -1.00 | on 2026-02-01 | posted
-dated 2025-06-30 1   | 1000 +1.00 | 4000 -1.00 | on 2026-02-01 | posted
+dated 2026-01-31 1   | 1000 +1.00 | 4000 -1.00 | on 2026-02-01 | from 2026-01-31 | posted
+dated 2025-06-30 1   | 1000 +1.00 | 4000 -1.00 | on 2026-02-01 | from 2025-06-30 | posted
 dated 2026-02-28 1   | 1000 +1.00 | 4000 -1.00 | on 2026-02-28 | posted
 dated 2026-04-01 1   | period_not_open no later period is open
 ";

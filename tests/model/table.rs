@@ -19,6 +19,7 @@
 //! | `1100 +119.00`, `4000 -100.00` | a debit, a credit, in euro |
 //! | `1100 +100.00 USD = 92.00` | the same in another currency, with its amount in euro |
 //! | `on 2026-02-25`, `says …`, `by …` | accounting date, description, rule; checked where given |
+//! | `from 2026-01-31` | the event's own date, of an entry that was moved; stands wherever one was |
 //! | `posted`, `ignored`, `reverses evt-7` | the verdict |
 //! | `rule_failed payload.tax` | or the reason, and a part of its detail |
 
@@ -135,6 +136,10 @@ fn entry_is(entry: &BalancedEntry, rule: &str, parts: &[&str]) -> Result<(), Str
     let (expected, facts): (Vec<&str>, Vec<&str>) = parts.iter().partition(|part| is_line(part));
     let found: Vec<String> = entry.lines().iter().map(line_text).collect();
     same("lines", &found.join(" | "), &expected.iter().map(|line| tidy(line)).collect::<Vec<_>>().join(" | "))?;
+    let moved = |fact: &&str| fact.starts_with("from ");
+    let own_date = entry.original_date().map(|date| format!("from {date}")).unwrap_or_default();
+    same("own date", &own_date, facts.iter().copied().find(moved).unwrap_or_default())?;
+    let facts: Vec<&str> = facts.into_iter().filter(|fact| !moved(fact)).collect();
     facts_are(&facts, &entry.accounting_date().to_string(), entry.description(), rule)
 }
 
