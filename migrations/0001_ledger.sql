@@ -53,8 +53,8 @@ create table fis_journal_entry (
     reverses_entry_id text,
     previous_hash     text        not null,
     hash              text        not null,
-    -- Where it came from; carried on to the outbound event and shown in fis_job_log.
-    lane              text        not null check (lane in ('urgent', 'live', 'backfill')),
+    -- Where it came from; carried on to the outbound event and shown in fis_job_log. `hand`: an operator's reversal.
+    lane              text        not null check (lane in ('urgent', 'live', 'backfill', 'hand')),
     message_id        text,
     correlation_id    text,
     traceparent       text,

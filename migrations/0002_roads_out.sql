@@ -80,7 +80,7 @@ create index fis_dead_letter_open on fis_dead_letter (reason, first_seen_at) whe
 
 -- Every event's lifecycle, derived: no second row is written for a posted event.
 create view fis_job_log as
-    select 'fis.' || case lane when 'live' then 'ingestion' else lane end || '.queue' as queue,
+    select case lane when 'hand' then null when 'live' then 'fis.ingestion.queue' else 'fis.' || lane || '.queue' end as queue,
            message_id, correlation_id, tenant_id, event_id as idempotency_key, event_type as action,
            'posted' as status, 1 as attempts, null::text as last_error, null::timestamptz as next_retry_at,
            posted_at as created_at, posted_at as updated_at

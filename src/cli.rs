@@ -4,7 +4,9 @@ mod bench;
 mod books;
 mod demo;
 mod dlq;
+mod preview;
 mod publish;
+mod revert;
 mod run;
 mod status;
 mod topology;
@@ -46,6 +48,10 @@ enum Command {
     /// Check, apply or show a tenant's books
     #[command(subcommand)]
     Books(books::BooksCommand),
+    /// What would become of an event, without booking anything
+    Preview(preview::Preview),
+    /// Reverse an entry by hand
+    Revert(revert::Revert),
     /// Publish newline-delimited JSON events, persistent and confirmed
     Publish(publish::Publish),
     /// What is queued, held, dead-lettered and still to be relayed
@@ -75,6 +81,8 @@ impl Cli {
             Command::Migrate => migrate(&config).await,
             Command::Topology(command) => command.run(&config).await,
             Command::Books(command) => command.run(&config).await,
+            Command::Preview(preview) => preview.run(&config).await,
+            Command::Revert(revert) => revert.run(&config).await,
             Command::Publish(publish) => publish.run(&config).await,
             Command::Status(status) => status.run(&config).await,
             Command::Dlq(command) => command.run(&config).await,
@@ -121,4 +129,34 @@ fn table(header: &[&str]) -> comfy_table::Table {
 fn print_json(value: &impl serde::Serialize) -> anyhow::Result<()> {
     println!("{}", serde_json::to_string_pretty(value)?);
     Ok(())
+}
+
+/// Who is at the keyboard, for what is recorded.
+fn operator() -> String {
+    std::env::var("USER").unwrap_or_else(|_| "unknown".to_owned())
+}
+
+/// What came from outside never drives the terminal: control characters and direction overrides are shown as codes.
+fn printable(text: &str) -> String {
+    let mut shown = String::with_capacity(text.len());
+    for c in text.chars().take(120) {
+        match c {
+            '\u{200e}' | '\u{200f}' | '\u{202a}'..='\u{202e}' | '\u{2066}'..='\u{2069}' => {
+                shown.extend(c.escape_unicode());
+            }
+            c if c.is_control() => shown.extend(c.escape_default()),
+            c => shown.push(c),
+        }
+    }
+    shown
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_came_from_outside_never_drives_the_terminal() {
+        assert_eq!(printable("a\u{1b}[31mb\nc\u{202e}d"), "a\\u{1b}[31mb\\nc\\u{202e}d");
+    }
 }

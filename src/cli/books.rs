@@ -74,7 +74,7 @@ fn complain(file: &Path, mistakes: &[Mistake]) -> ExitCode {
 async fn apply_file(config: &Config, file: &Path) -> anyhow::Result<ExitCode> {
     let source = read(file)?;
     let postgres = super::database(config).await?;
-    let by = std::env::var("USER").unwrap_or_else(|_| "unknown".to_owned());
+    let by = super::operator();
     match apply(&postgres.pool, &source, &by).await {
         Ok(applied) if applied.changed => {
             println!("applied version {} of the books of {}", applied.version, applied.tenant_id);

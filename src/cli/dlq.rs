@@ -4,6 +4,7 @@ use std::process::ExitCode;
 
 use chrono::{DateTime, Utc};
 
+use super::printable;
 use crate::parking::read::{Filter, list};
 use crate::platform::config::Config;
 
@@ -67,30 +68,5 @@ impl DlqCommand {
         println!("{table}");
         println!("{} of {total} open dead letters", letters.len());
         Ok(ExitCode::SUCCESS)
-    }
-}
-
-/// What came from outside never drives the terminal: control characters and direction overrides are shown as codes.
-fn printable(text: &str) -> String {
-    let mut shown = String::with_capacity(text.len());
-    for c in text.chars().take(120) {
-        match c {
-            '\u{200e}' | '\u{200f}' | '\u{202a}'..='\u{202e}' | '\u{2066}'..='\u{2069}' => {
-                shown.extend(c.escape_unicode());
-            }
-            c if c.is_control() => shown.extend(c.escape_default()),
-            c => shown.push(c),
-        }
-    }
-    shown
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn what_came_from_outside_never_drives_the_terminal() {
-        assert_eq!(printable("a\u{1b}[31mb\nc\u{202e}d"), "a\\u{1b}[31mb\\nc\\u{202e}d");
     }
 }

@@ -7,6 +7,7 @@ use rust_decimal::Decimal;
 
 use super::books::Books;
 use super::disposition::{Failure, Reason};
+use super::fx::ConvertError;
 use super::ids::AccountCode;
 use super::money::{Amount, BASE_AMOUNT_MAX, Currency};
 
@@ -199,8 +200,14 @@ fn totals(lines: &[Line], value: impl Fn(&Line) -> Decimal) -> (Decimal, Decimal
 fn convert(lines: &mut Vec<Line>, books: &Books, date: NaiveDate) -> Result<(), Failure> {
     let base = books.base_currency;
     for line in lines.iter_mut() {
-        line.base_amount = books.rates.convert(line.amount, line.currency, base, date).ok_or_else(|| {
-            Failure::new(Reason::FxRateMissing, format!("no rate from {} to {base} on {date}", line.currency))
+        let converted = books.rates.convert(line.amount, line.currency, base, date);
+        line.base_amount = converted.map_err(|error| match error {
+            ConvertError::NoRate => {
+                Failure::new(Reason::FxRateMissing, format!("no rate from {} to {base} on {date}", line.currency))
+            }
+            ConvertError::TooLarge => {
+                Failure::new(Reason::BadAmount, format!("{} {} is too large in {base}", line.amount, line.currency))
+            }
         })?;
         if line.base_amount >= BASE_AMOUNT_MAX {
             let detail = format!(

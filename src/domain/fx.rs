@@ -44,20 +44,36 @@ impl Rates {
     }
 
     /// `amount` of `from` in `to`: the newest rate on or before the date applies; a direct rate goes before an inverse
-    /// one of the same day. `None`: no rate.
-    #[must_use]
-    pub fn convert(&self, amount: Decimal, from: Currency, to: Currency, date: NaiveDate) -> Option<Decimal> {
+    /// one of the same day.
+    ///
+    /// # Errors
+    /// There is no rate, or the result is too large for any ledger.
+    pub fn convert(
+        &self,
+        amount: Decimal,
+        from: Currency,
+        to: Currency,
+        date: NaiveDate,
+    ) -> Result<Decimal, ConvertError> {
         if from == to {
-            return Some(amount);
+            return Ok(amount);
         }
         let known = |a: Currency, b: Currency| self.0.iter().find(move |r| r.from == a && r.to == b && r.date <= date);
-        match (known(from, to), known(to, from)) {
+        let converted = match (known(from, to), known(to, from)) {
             (Some(direct), Some(inverse)) if inverse.date > direct.date => divide(amount, inverse.rate, to),
             (Some(direct), _) => multiply(amount, direct.rate, to),
             (None, Some(inverse)) => divide(amount, inverse.rate, to),
-            (None, None) => None,
-        }
+            (None, None) => return Err(ConvertError::NoRate),
+        };
+        converted.ok_or(ConvertError::TooLarge)
     }
+}
+
+/// Why there is no base amount.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum ConvertError {
+    NoRate,
+    TooLarge,
 }
 
 fn multiply(amount: Decimal, rate: Decimal, to: Currency) -> Option<Decimal> {
@@ -134,8 +150,18 @@ mod tests {
         ];
         for (amount, from, to, date, expected) in rows {
             let (from, to) = (Currency::parse(from).unwrap(), Currency::parse(to).unwrap());
-            let got = rates.convert(dec(amount), from, to, day(date)).map(|d| d.to_string());
+            let got = rates.convert(dec(amount), from, to, day(date)).ok().map(|d| d.to_string());
             assert_eq!(got.as_deref(), expected, "{amount} {from} in {to} on {date}");
         }
+    }
+
+    #[test]
+    fn no_rate_and_a_result_beyond_all_bounds_are_told_apart() {
+        let rates = rates(&[("USD", "EUR", "2026-02-01", "999999999999")]);
+        let (usd, eur, gbp) =
+            (Currency::parse("USD").unwrap(), Currency::parse("EUR").unwrap(), Currency::parse("GBP").unwrap());
+        let much = dec("999999999999999.99");
+        assert_eq!(rates.convert(much, usd, eur, day("2026-02-01")), Err(ConvertError::TooLarge));
+        assert_eq!(rates.convert(much, gbp, eur, day("2026-02-01")), Err(ConvertError::NoRate));
     }
 }

@@ -46,6 +46,25 @@ impl BooksShelf {
         self.current.read().map(|current| Arc::clone(&current)).unwrap_or_default()
     }
 
+    /// One tenant's books in force, straight from the database.
+    ///
+    /// # Errors
+    /// The database is away, or holds books that this program cannot read.
+    pub async fn one(pool: &PgPool, tenant: &TenantId) -> Result<Option<Books>, BooksError> {
+        let row = sqlx::query(
+            "select b.version, b.source
+               from fis_chain_head h
+               join fis_books b on b.tenant_id = h.tenant_id and b.version = h.books_version
+              where h.tenant_id = $1",
+        )
+        .bind(tenant.as_str())
+        .fetch_optional(pool)
+        .await?;
+        let Some(row) = row else { return Ok(None) };
+        let (version, source): (i32, &str) = (row.try_get("version")?, row.try_get("source")?);
+        stored(tenant.as_str(), version, source).map(Some)
+    }
+
     /// Loads what is newer in the database. True where something changed.
     ///
     /// # Errors
@@ -78,11 +97,7 @@ impl BooksShelf {
         books.retain(|tenant, _| !gone.iter().any(|gone| gone == tenant.as_str()));
         for row in newer {
             let (version, source): (i32, &str) = (row.try_get("version")?, row.try_get("source")?);
-            let compiled = Books::parse(source, version).map_err(|mistakes| BooksError::Stored {
-                tenant: row.try_get("tenant_id").unwrap_or_default(),
-                version,
-                first: mistakes.first().map(ToString::to_string).unwrap_or_default(),
-            })?;
+            let compiled = stored(row.try_get("tenant_id")?, version, source)?;
             tracing::info!(tenant.id = %compiled.tenant_id, books.version = version, "using version {version} of the books of {}", compiled.tenant_id);
             books.insert(compiled.tenant_id.clone(), Arc::new(compiled));
         }
@@ -91,6 +106,15 @@ impl BooksShelf {
         }
         Ok(true)
     }
+}
+
+/// Books that were checked when they were applied.
+pub(super) fn stored(tenant: &str, version: i32, source: &str) -> Result<Books, BooksError> {
+    Books::parse(source, version).map_err(|mistakes| BooksError::Stored {
+        tenant: tenant.to_owned(),
+        version,
+        first: mistakes.first().map(ToString::to_string).unwrap_or_default(),
+    })
 }
 
 /// Puts a books file in force: checked whole, then stored as a new version under the tenant's lock.

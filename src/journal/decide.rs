@@ -46,6 +46,23 @@ pub struct ItemFacts {
     pub policy: RetryPolicy,
 }
 
+impl ItemFacts {
+    fn origin(self, rule: String) -> Provenance {
+        Provenance {
+            tenant_id: self.tenant_id,
+            event_id: self.event_id,
+            event_type: self.event_type,
+            payload_hash: self.payload_hash,
+            rule_name: rule,
+            rule_version: self.books_version.unwrap_or(0),
+            lane: self.lane,
+            message_id: self.message_id,
+            correlation_id: self.correlation_id,
+            traceparent: self.traceparent,
+        }
+    }
+}
+
 /// What mapping wants.
 pub enum Step {
     Post { entry: BalancedEntry, rule: String },
@@ -178,7 +195,7 @@ fn decide_one(
         Step::Reverse { request, books } => reverse(&facts.tenant_id, request, &books, known),
     };
     match outcome {
-        Ok((entry, rule, reverses)) => Verdict::Posted(append(facts, entry, rule, reverses, known, plan, now)),
+        Ok((entry, rule, reverses)) => Verdict::Posted(append(facts.origin(rule), entry, reverses, known, plan, now)),
         Err(failure) => match failure.reason.disposition() {
             Disposition::Reject => reject(plan, source, failure),
             Disposition::Hold => hold(plan, facts, source, failure, now, jitter()),
@@ -186,9 +203,14 @@ fn decide_one(
     }
 }
 
-type Reversal = (BalancedEntry, String, Option<(EventKey, String)>);
+pub(super) type Reversal = (BalancedEntry, String, Option<(EventKey, String)>);
 
-fn reverse(tenant: &TenantId, request: ReversalRequest, books: &Books, known: &Known) -> Result<Reversal, Failure> {
+pub(super) fn reverse(
+    tenant: &TenantId,
+    request: ReversalRequest,
+    books: &Books,
+    known: &Known,
+) -> Result<Reversal, Failure> {
     let key = (tenant.clone(), request.original);
     let Some(original) = known.originals.get(&key) else {
         let detail = format!("event `{}`, which this one reverses, is not posted", key.1);
@@ -209,36 +231,25 @@ fn reverse(tenant: &TenantId, request: ReversalRequest, books: &Books, known: &K
     Ok((entry, request.rule, Some((key, entry_id))))
 }
 
-fn append(
-    facts: ItemFacts,
+/// Puts an entry at the end of its tenant's chain and into the plan.
+pub(super) fn append(
+    origin: Provenance,
     entry: BalancedEntry,
-    rule: String,
     reverses: Option<(EventKey, String)>,
     known: &mut Known,
     plan: &mut Plan,
     now: DateTime<Utc>,
 ) -> Receipt {
-    let key = (facts.tenant_id.clone(), facts.event_id.clone());
-    let head = known.heads.entry(facts.tenant_id.clone()).or_insert_with(ChainHead::genesis);
-    plan.moved.insert(facts.tenant_id.clone());
+    let key = (origin.tenant_id.clone(), origin.event_id.clone());
+    let payload_hash = origin.payload_hash.clone();
+    let head = known.heads.entry(key.0.clone()).or_insert_with(ChainHead::genesis);
+    plan.moved.insert(key.0.clone());
     let reverses_entry_id = reverses.map(|(original, entry_id)| {
         if let Some(original) = known.originals.get_mut(&original) {
             original.reversed = true;
         }
         entry_id
     });
-    let origin = Provenance {
-        tenant_id: facts.tenant_id,
-        event_id: facts.event_id,
-        event_type: facts.event_type,
-        payload_hash: facts.payload_hash.clone(),
-        rule_name: rule,
-        rule_version: facts.books_version.unwrap_or(0),
-        lane: facts.lane,
-        message_id: facts.message_id,
-        correlation_id: facts.correlation_id,
-        traceparent: facts.traceparent,
-    };
     let entry = ChainedEntry::append(head, entry, origin, reverses_entry_id, now);
     let receipt = Receipt { seq: entry.seq, entry_id: entry_id(&key.0, entry.seq), hash: entry.hash.clone() };
     // A later event of the same batch may be its duplicate or reverse it.
@@ -249,7 +260,7 @@ fn append(
         reversed: false,
     };
     known.originals.insert(key.clone(), original);
-    known.posted.insert(key, Posted { payload_hash: facts.payload_hash, receipt: receipt.clone() });
+    known.posted.insert(key, Posted { payload_hash, receipt: receipt.clone() });
     plan.entries.push(entry);
     receipt
 }

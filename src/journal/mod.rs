@@ -22,9 +22,11 @@ pub mod books;
 mod decide;
 mod post;
 pub mod read;
+mod revert;
 mod statements;
 mod waiting;
 
 pub use decide::{Item, ItemFacts, Posted, Receipt, RetryMessage, Source, Step, Verdict};
 pub use post::{PostError, post};
+pub use revert::{RevertError, revert};
 pub use waiting::PropertiesText;

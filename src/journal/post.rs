@@ -6,7 +6,7 @@ use std::time::Instant;
 
 use sqlx::PgPool;
 
-use super::decide::{Item, Known, Step, Verdict, decide};
+use super::decide::{EventKey, Item, Known, Step, Verdict, decide};
 use super::statements;
 use super::waiting::{self, PropertiesText};
 use crate::domain::ids::TenantId;
@@ -42,8 +42,9 @@ pub async fn post(pool: &PgPool, items: Vec<Item<'_>>, properties: PropertiesTex
     }
     known.heads = heads.into_iter().map(|(tenant, head)| (tenant, head.chain)).collect();
     known.posted = statements::find_posted(&mut transaction, &items).await?;
-    if items.iter().any(|item| matches!(item.step, Step::Reverse { .. })) {
-        known.originals = statements::find_originals(&mut transaction, &items).await?;
+    let reversed = reversed_events(&items);
+    if !reversed.is_empty() {
+        known.originals = statements::find_originals(&mut transaction, &reversed).await?;
     }
 
     let now = time::now();
@@ -76,4 +77,13 @@ fn mapped_versions(items: &[Item<'_>]) -> BTreeMap<TenantId, Option<i32>> {
         .map(|facts| (facts.tenant_id.clone(), facts.books_version))
         .collect();
     facts.into_iter().collect()
+}
+
+/// The events that the batch wants to reverse.
+fn reversed_events(items: &[Item<'_>]) -> Vec<EventKey> {
+    let reversed = items.iter().filter_map(|item| match (&item.facts, &item.step) {
+        (Some(facts), Step::Reverse { request, .. }) => Some((facts.tenant_id.clone(), request.original.clone())),
+        _ => None,
+    });
+    reversed.collect()
 }

@@ -108,7 +108,7 @@ pub(super) fn entry(row: &PgRow) -> Result<ChainedEntry, sqlx::Error> {
             payload_hash: row.try_get("payload_hash")?,
             rule_name: row.try_get("rule_name")?,
             rule_version: row.try_get("rule_version")?,
-            lane: ["urgent", "live", "backfill"]
+            lane: ["urgent", "live", "backfill", "hand"]
                 .into_iter()
                 .find(|known| *known == lane)
                 .ok_or_else(|| impossible("lane"))?,

@@ -6,7 +6,7 @@ use std::collections::{BTreeMap, HashMap, HashSet};
 use rust_decimal::Decimal;
 use sqlx::{PgConnection, Row};
 
-use super::decide::{EventKey, Item, Original, Posted, Receipt, Step};
+use super::decide::{EventKey, Item, Original, Posted, Receipt};
 use super::read;
 use crate::domain::chain::{ChainHead, ChainedEntry};
 use crate::domain::entry::Side;
@@ -77,13 +77,10 @@ fn event_key(row: &sqlx::postgres::PgRow) -> Result<EventKey, sqlx::Error> {
 
 pub async fn find_originals(
     db: &mut PgConnection,
-    items: &[Item<'_>],
+    wanted: &[EventKey],
 ) -> Result<HashMap<EventKey, Original>, sqlx::Error> {
-    let wanted = items.iter().filter_map(|item| match (&item.facts, &item.step) {
-        (Some(facts), Step::Reverse { request, .. }) => Some((facts.tenant_id.as_str(), request.original.as_str())),
-        _ => None,
-    });
-    let (tenants, events): (Vec<&str>, Vec<&str>) = wanted.unzip();
+    let (tenants, events): (Vec<&str>, Vec<&str>) =
+        wanted.iter().map(|(tenant, event)| (tenant.as_str(), event.as_str())).unzip();
     let rows = sqlx::query(
         "select distinct on (e.tenant_id, e.seq)
                 e.tenant_id, e.event_id, e.seq, e.entry_id, e.accounting_date,

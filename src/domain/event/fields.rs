@@ -264,7 +264,9 @@ fn batch(root: &Json<'_>) -> Option<Result<BatchRef, Failure>> {
     let batch = match root.get("batch")? {
         Json::Null => return None,
         batch @ Json::Object(_) => batch,
-        _ => return None,
+        Json::Bool(_) | Json::Number(_) | Json::String(_) | Json::Array(_) => {
+            return Some(Err(Failure::new(Reason::BadField, "`batch` is not an object")));
+        }
     };
     let id = match member(batch, "id") {
         Some(text) => text.value.and_then(|id| named("batch.id", &id, EventId::parse)),

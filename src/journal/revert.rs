@@ -1,0 +1,123 @@
+//! A reversal by hand: an entry's id enters, its mirror leaves, posted like any other entry: under the tenant's lock, in the
+//! chain, on the feed. An operator can reverse an entry once, and can reverse that reversal; nothing is ever removed.
+
+use chrono::{DateTime, Utc};
+use sqlx::{PgConnection, PgPool, Row};
+
+use super::books::{BooksError, stored};
+use super::decide::{Known, Plan, Receipt, append, reverse};
+use super::statements;
+use crate::domain::books::{Books, ReversalRequest};
+use crate::domain::canonical::payload_hash;
+use crate::domain::chain::Provenance;
+use crate::domain::disposition::{Failure, Reason};
+use crate::domain::ids::{EventId, EventType, TenantId};
+use crate::domain::json;
+
+/// What the entry says made it, in the place of an event type and of a rule.
+const EVENT_TYPE: &str = "fis.entry.revert";
+const RULE: &str = "by hand";
+
+#[derive(Debug, thiserror::Error)]
+pub enum RevertError {
+    #[error("tenant `{0}` has no books")]
+    NoTenant(String),
+    #[error("there is no entry {0}")]
+    NoEntry(String),
+    #[error(transparent)]
+    Refused(#[from] Failure),
+    #[error(transparent)]
+    Books(#[from] BooksError),
+    #[error(transparent)]
+    Sql(#[from] sqlx::Error),
+}
+
+/// Posts the mirror of entry `seq`, with who did it and why.
+///
+/// # Errors
+/// There is no such entry, it is reversed already, or the books do not allow it now. Nothing is written then.
+pub async fn revert(
+    pool: &PgPool,
+    tenant: &TenantId,
+    seq: i64,
+    by: &str,
+    why: &str,
+    now: DateTime<Utc>,
+) -> Result<Receipt, RevertError> {
+    let mut transaction = pool.begin().await?;
+    let mut heads = statements::lock_heads(&mut transaction, &[tenant.as_str()]).await?;
+    let Some(head) = heads.remove(tenant) else {
+        return Err(RevertError::NoTenant(tenant.to_string()));
+    };
+    let books = books_in_force(&mut transaction, tenant, head.books_version).await?;
+    let entry_id = crate::domain::ids::entry_id(tenant, seq);
+    let Some(original) = event_of(&mut transaction, tenant, seq).await? else {
+        return Err(RevertError::NoEntry(entry_id));
+    };
+    let originals = statements::find_originals(&mut transaction, &[(tenant.clone(), original.clone())]).await?;
+    let mut known = Known { originals, ..Known::default() };
+    known.heads.insert(tenant.clone(), head.chain);
+
+    let request = ReversalRequest {
+        original,
+        own_date: books.calendar.local_date(now),
+        description: Some(format!("Reversal of {entry_id} by {by}: {why}")),
+        rule: RULE.to_owned(),
+    };
+    let origin = provenance(tenant, &entry_id, by, why, now, books.version)?;
+    let (entry, _, reverses) = reverse(tenant, request, &books, &known)?;
+    let mut plan = Plan::default();
+    let receipt = append(origin, entry, reverses, &mut known, &mut plan, now);
+    statements::insert_entries(&mut transaction, &plan.entries).await?;
+    statements::insert_lines(&mut transaction, &plan.entries).await?;
+    statements::add_to_balances(&mut transaction, &plan.entries).await?;
+    statements::insert_outbox_entries(&mut transaction, &plan.entries).await?;
+    statements::move_heads(&mut transaction, &known.heads, &plan.moved).await?;
+    transaction.commit().await?;
+    Ok(receipt)
+}
+
+async fn books_in_force(db: &mut PgConnection, tenant: &TenantId, version: i32) -> Result<Books, RevertError> {
+    let source: String = sqlx::query_scalar("select source from fis_books where tenant_id = $1 and version = $2")
+        .bind(tenant.as_str())
+        .bind(version)
+        .fetch_one(db)
+        .await?;
+    Ok(stored(tenant.as_str(), version, &source)?)
+}
+
+async fn event_of(db: &mut PgConnection, tenant: &TenantId, seq: i64) -> Result<Option<EventId>, sqlx::Error> {
+    let row = sqlx::query("select event_id from fis_journal_entry where tenant_id = $1 and seq = $2")
+        .bind(tenant.as_str())
+        .bind(seq)
+        .fetch_optional(db)
+        .await?;
+    row.map(|row| EventId::parse(row.try_get("event_id")?).map_err(|error| sqlx::Error::Decode(Box::new(error))))
+        .transpose()
+}
+
+/// The operator's act in the place of an event: its id is unique, its hash covers who, what and why.
+fn provenance(
+    tenant: &TenantId,
+    entry_id: &str,
+    by: &str,
+    why: &str,
+    now: DateTime<Utc>,
+    version: i32,
+) -> Result<Provenance, Failure> {
+    let refused = |_| Failure::new(Reason::BadField, "the reason or the name has a character that cannot be stored");
+    let act = serde_json::json!({ "by": by, "entryId": entry_id, "why": why }).to_string();
+    let payload = json::parse(&act).map_err(|error| Failure::new(Reason::BadField, error.to_string()))?;
+    Ok(Provenance {
+        event_id: EventId::parse(&format!("revert:{entry_id}:{}", now.timestamp_micros())).map_err(refused)?,
+        event_type: EventType::parse(EVENT_TYPE).map_err(refused)?,
+        payload_hash: payload_hash(EVENT_TYPE, &payload, tenant.as_str()),
+        tenant_id: tenant.clone(),
+        rule_name: RULE.to_owned(),
+        rule_version: version,
+        lane: "hand",
+        message_id: None,
+        correlation_id: None,
+        traceparent: None,
+    })
+}
