@@ -1,0 +1,131 @@
+//! What a person does at the terminal: try an event against the books, take an entry back, audit with a program of their own.
+
+use std::process::Command;
+
+use crate::support::events::{Message, books, order, order_of};
+use crate::support::world::World;
+
+/// A world with posted orders, one of them in dollars, and nothing running.
+async fn with_orders(name: &str) -> World {
+    let world = World::new(name).await;
+    let dollars = order_of("acme", "evt_usd", "USD", "119.01", "19.00");
+    world.publish(&[order("evt_1"), order("evt_2"), dollars]).await;
+    world.fis(&["run", "--once"]).await.expect(0, &[]);
+    world
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn an_entry_is_reversed_by_hand_once_and_the_reversal_can_be_reversed() {
+    let world = with_orders("revert").await;
+    let before = world
+        .count("select coalesce(sum(debit - credit), 0)::bigint from fis_account_balance where account_code = '1100'")
+        .await;
+    let said = world
+        .fis(&["revert", "--tenant", "acme", "acme/1", "--why", "sent in error", "--json"])
+        .await
+        .expect(0, &[])
+        .json();
+    assert_eq!((said["entryId"].as_str(), said["reverses"].as_str()), (Some("acme/4"), Some("acme/1")));
+    let after = world
+        .count("select coalesce(sum(debit - credit), 0)::bigint from fis_account_balance where account_code = '1100'")
+        .await;
+    assert_eq!(before - after, 119, "the order is taken back");
+
+    world.fis(&["revert", "--tenant", "acme", "1", "--why", "again"]).await.expect(1, &["already_reversed", "acme/1"]);
+    world.fis(&["revert", "--tenant", "acme", "acme/99", "--why", "x"]).await.expect(1, &["there is no entry acme/99"]);
+    world.fis(&["revert", "--tenant", "nobody", "1", "--why", "x"]).await.expect(1, &["nobody"]);
+    world.fis(&["revert", "--tenant", "acme", "2", "--why", "  "]).await.expect(1, &["--why"]);
+    assert_eq!(world.count("select count(*) from fis_dead_letter").await, 0, "a refusal to a person is no dead letter");
+
+    world.fis(&["revert", "--tenant", "acme", "acme/4", "--why", "it was right"]).await.expect(0, &["acme/5"]);
+    let again = world
+        .count("select coalesce(sum(debit - credit), 0)::bigint from fis_account_balance where account_code = '1100'")
+        .await;
+    assert_eq!(again, before, "the order stands again");
+    world.fis(&["run", "--once"]).await.expect(0, &[]);
+    let mut finance = world.finance().await;
+    finance.read(5).await;
+    let reverted = finance.of("fis.journal.reverted");
+    let reverses: Vec<_> = reverted.iter().map(|event| event.data()["reverses"].as_str().unwrap().to_owned()).collect();
+    assert_eq!(reverses, ["acme/1", "acme/4"]);
+    world.fis(&["verify"]).await.expect(0, &["verified"]);
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_preview_shows_the_entry_or_the_reason_and_books_nothing() {
+    let world = World::new("preview").await;
+    let event = world.file("event.json", order_of("acme", "evt_9", "USD", "119.01", "19.00").body);
+    let bad = world.file("bad.json", String::from_utf8(order("evt_10").body).unwrap().replace("\"tax\"", "\"tux\""));
+    let file = world.file("books.toml", books("acme"));
+    let nowhere = [("FIS_DATABASE_URL", "postgres://fis@127.0.0.1:1/fis"), ("FIS_AMQP_URL", "amqp://127.0.0.1:1")];
+
+    let words = ["order-completed", "119.01 USD", "posted", "2026-02-25"];
+    world.fis_with(&["preview", &event, "--books", &file], &nowhere).await.expect(0, &words);
+    let json = world.fis(&["preview", &event, "--json"]).await.expect(0, &[]).json();
+    assert_eq!(json["booksVersion"], 1, "the books in force, from the database: {json}");
+    assert_eq!(json["baseTotals"]["debit"], json["baseTotals"]["credit"]);
+    assert!(json["payloadHash"].as_str().unwrap().starts_with("sha256:"));
+    let lines = json["lines"].as_array().unwrap();
+    assert_eq!((lines[0]["account"].as_str(), lines[0]["amount"].as_str()), (Some("1100"), Some("119.01")));
+
+    world
+        .fis(&["preview", &bad, "--books", &file])
+        .await
+        .expect(1, &["rule_failed", "payload.total - payload.tax", "`payload.tax` is missing"]);
+    let raw = world.file("raw.json", r#"{"orderId":"o","currency":"EUR","total":5,"tax":1}"#);
+    let args = ["preview", &raw, "--books", &file, "--tenant", "acme", "--routing-key", "ecommerce.order.completed"];
+    world.fis(&args).await.expect(0, &["Raw", "posted"]);
+    world
+        .fis(&["preview", &event, "--tenant", "acme", "--books", "nowhere.toml"])
+        .await
+        .expect(1, &["cannot read nowhere.toml"]);
+    assert_eq!(world.count("select count(*) from fis_journal_entry").await, 0);
+}
+
+/// Runs the verifier of `docs/`; `None` where the machine has no python3 or no psql.
+fn auditor(world: &World) -> Option<(i32, String)> {
+    for program in ["python3", "psql"] {
+        if Command::new(program).arg("--version").output().is_err() {
+            eprintln!("skipped: there is no {program} here");
+            return None;
+        }
+    }
+    let script = concat!(env!("CARGO_MANIFEST_DIR"), "/docs/verify_chain.py");
+    let output = Command::new("python3").args([script, &world.database_url]).output().unwrap();
+    let text = String::from_utf8_lossy(&output.stdout).into_owned() + &String::from_utf8_lossy(&output.stderr);
+    Some((output.status.code().unwrap(), text))
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn an_auditors_own_program_agrees_and_finds_what_was_altered() {
+    let world = with_orders("auditor").await;
+    // A description with everything that a CSV file or a hash input could stumble over.
+    let odd = Message::json(
+        "ecommerce.order.completed",
+        &serde_json::json!({
+            "eventId": "evt,\"odd\" ü", "tenantId": "acme", "occurredAt": "2026-02-25T10:00:00Z",
+            "payload": {"orderId": "a,b\"c\r\n\\ü 😀", "currency": "EUR", "total": "1.00", "tax": "0.10"},
+        }),
+    );
+    world.publish(&[odd]).await;
+    world.fis(&["run", "--once"]).await.expect(0, &[]);
+    world.fis(&["revert", "--tenant", "acme", "2", "--why", "an audit"]).await.expect(0, &[]);
+    let head =
+        world.fis(&["verify", "--json"]).await.expect(0, &[]).json()["tenants"][0]["head"].as_str().unwrap().to_owned();
+    let Some((code, text)) = auditor(&world) else { return };
+    assert_eq!(code, 0, "{text}");
+    assert!(text.contains(&format!("acme: 5 entries verified, head {head}")), "{text}");
+
+    for (tamper, found) in [
+        ("update fis_journal_line set amount = amount + 1, base_amount = base_amount + 1 where seq = 3", "sequence 3"),
+        ("update fis_journal_entry set description = 'x' where seq = 2", "sequence 2"),
+        ("delete from fis_journal_entry where seq = 1", "sequence 1 is missing"),
+    ] {
+        let sql = format!("set session_replication_role = replica; {tamper}");
+        sqlx::raw_sql(sqlx::AssertSqlSafe(sql)).execute(&world.pool).await.unwrap();
+        let (code, text) = auditor(&world).unwrap();
+        assert_eq!(code, 1, "{tamper}: {text}");
+        assert!(text.contains(found), "{tamper}: {text}");
+        world.fis(&["verify"]).await.expect(1, &[found]);
+    }
+}
