@@ -11,6 +11,9 @@ pub struct Verify {
     /// Only this tenant
     #[arg(long)]
     tenant: Option<String>,
+    /// From this sequence on: what lies before it is believed, balances are not compared
+    #[arg(long, value_name = "N", value_parser = clap::value_parser!(i64).range(1..))]
+    from: Option<i64>,
     #[arg(long)]
     json: bool,
 }
@@ -24,10 +27,11 @@ impl Verify {
             .map(TenantId::parse)
             .transpose()
             .map_err(|error| anyhow::anyhow!("the tenant {error}"))?;
+        let scope = audit::Scope { tenant, from: self.from };
         let progress = indicatif::ProgressBar::new_spinner().with_message("entries");
-        let audits = audit::verify(&postgres.pool, tenant.as_ref(), |checked| progress.set_position(checked)).await?;
+        let audits = audit::verify(&postgres.pool, &scope, |checked| progress.set_position(checked)).await?;
         progress.finish_and_clear();
-        anyhow::ensure!(tenant.is_none() || !audits.is_empty(), "there is no such tenant");
+        anyhow::ensure!(scope.tenant.is_none() || !audits.is_empty(), "there is no such tenant");
         let broken = audits.iter().filter(|audit| audit.fault.is_some()).count();
         if self.json {
             super::print_json(&serde_json::json!({ "tenants": audits, "broken": broken }))?;

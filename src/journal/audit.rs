@@ -1,168 +1,239 @@
 //! The audit: reads the whole ledger and believes none of it. Every hash is computed anew, every entry balanced, every
-//! account summed. The first thing that does not hold is named with its tenant and sequence. Memory is constant.
+//! account summed, the rest of the feed counted. The first thing that does not hold is named with its tenant and
+//! sequence.
+//!
+//! Entries and lines of a tenant come as two streams of text from one snapshot, side by side, so that nothing is joined,
+//! sorted or collected: memory holds one entry and the tenant's accounts.
 
-use std::collections::BTreeMap;
+mod copy;
+mod sums;
 
-use futures::TryStreamExt;
-use rust_decimal::Decimal;
+use futures::{Stream, StreamExt};
 use sqlx::{PgConnection, PgPool, Row};
 
-use super::read;
-use crate::domain::chain::{ChainHead, ChainedEntry};
-use crate::domain::entry::Side;
+use crate::domain::chain::{ChainHead, GENESIS};
 use crate::domain::ids::TenantId;
+use copy::{EntryRow, LineRow};
+use sums::{EntrySum, Sums};
 
-/// Entries per round trip: a few megabytes.
-const PAGE: i64 = 5_000;
+/// How often `progress` hears something.
+const PROGRESS_EVERY: u64 = 10_000;
 
 /// What the audit found for one tenant.
 #[derive(Debug, Clone, PartialEq, Eq, serde::Serialize)]
 #[serde(rename_all = "camelCase")]
 pub struct TenantAudit {
     pub tenant_id: String,
+    /// The last sequence whose link holds.
     pub entries: i64,
     pub head: String,
     /// The first thing that does not hold.
     pub fault: Option<String>,
 }
 
-/// Audits all tenants, or one. `progress` hears the number of entries checked so far.
+/// What is to be audited.
+#[derive(Debug, Clone, Default)]
+pub struct Scope {
+    pub tenant: Option<TenantId>,
+    /// The first sequence to check. What lies before it is believed, and balances are not compared.
+    pub from: Option<i64>,
+}
+
+/// Audits the ledger. `progress` hears the number of entries checked so far.
 ///
 /// # Errors
 /// The database is away.
 pub async fn verify(
     pool: &PgPool,
-    only: Option<&TenantId>,
+    scope: &Scope,
     mut progress: impl FnMut(u64),
 ) -> Result<Vec<TenantAudit>, sqlx::Error> {
-    let mut transaction = pool.begin().await?;
+    let (mut entries, mut lines, mut rest) = (pool.acquire().await?, pool.acquire().await?, pool.acquire().await?);
     // One view of everything, or a batch committed in between would look like a fault.
-    sqlx::query("set transaction isolation level repeatable read, read only").execute(&mut *transaction).await?;
-    let tenants: Vec<String> = sqlx::query_scalar(
-        "select tenant_id from fis_chain_head union select distinct tenant_id from fis_journal_entry order by 1",
-    )
-    .fetch_all(&mut *transaction)
-    .await?;
+    let snapshot = begin(&mut entries, None).await?;
+    begin(&mut lines, Some(&snapshot)).await?;
+    begin(&mut rest, Some(&snapshot)).await?;
     let mut audits = Vec::new();
     let mut checked = 0;
-    for tenant in tenants.iter().filter(|tenant| only.is_none_or(|only| only.as_str() == tenant.as_str())) {
-        let mut audit = walk_chain(&mut transaction, tenant, &mut checked, &mut progress).await?;
-        if audit.fault.is_none() {
-            audit.fault = balance_fault(&mut transaction, tenant).await?;
+    for tenant in tenants(&mut rest, scope).await? {
+        let start = start_of(&mut rest, &tenant, scope.from).await?;
+        let mut walk = Walk { head: start, fault: None, sums: Sums::default() };
+        {
+            // A tenant's name has no quote: it was checked when its books were applied, and is checked again here.
+            let name = TenantId::parse(&tenant).map_err(|error| sqlx::Error::Decode(Box::new(error)))?;
+            let entry_rows = entries.copy_out_raw(&copy::entries_query(&name, walk.head.seq)).await?;
+            let line_rows = lines.copy_out_raw(&copy::lines_query(&name, walk.head.seq)).await?;
+            walk.along(tenant.as_bytes(), entry_rows, line_rows, &mut checked, &mut progress).await?;
         }
-        audits.push(audit);
+        if walk.fault.is_none() {
+            walk.fault = end_fault(&mut rest, &tenant, &walk.head).await?;
+        }
+        if walk.fault.is_none() && scope.from.is_none() {
+            walk.fault = walk.sums.fault(&mut rest, &tenant).await?;
+        }
+        if walk.fault.is_none() {
+            walk.fault = feed_fault(&mut rest, &tenant, walk.head.seq).await?;
+        }
+        audits.push(TenantAudit { tenant_id: tenant, entries: walk.head.seq, head: walk.head.hash, fault: walk.fault });
     }
-    transaction.rollback().await?;
+    for mut db in [entries, lines, rest] {
+        sqlx::query("rollback").execute(&mut *db).await?;
+    }
+    progress(checked);
     Ok(audits)
 }
 
-async fn walk_chain(
-    db: &mut PgConnection,
-    tenant: &str,
-    checked: &mut u64,
-    progress: &mut impl FnMut(u64),
-) -> Result<TenantAudit, sqlx::Error> {
-    let mut head = ChainHead::genesis();
-    let mut fault = None;
-    while fault.is_none() {
-        let page = page(db, tenant, head.seq).await?;
-        if page.is_empty() {
-            break;
+async fn begin(db: &mut PgConnection, snapshot: Option<&str>) -> Result<String, sqlx::Error> {
+    sqlx::query("begin isolation level repeatable read, read only").execute(&mut *db).await?;
+    let name = match snapshot {
+        // The name comes from the server itself: hexadecimal digits and dashes.
+        Some(name) => {
+            sqlx::raw_sql(sqlx::AssertSqlSafe(format!("set transaction snapshot '{name}'"))).execute(&mut *db).await?;
+            name.to_owned()
         }
-        for entry in &page {
-            fault = entry_fault(entry, &head);
-            if fault.is_some() {
-                break;
+        None => sqlx::query_scalar("select pg_export_snapshot()").fetch_one(&mut *db).await?,
+    };
+    // A large ledger takes longer than any statement of the service may; while one stream is read, the others wait.
+    sqlx::query("set local statement_timeout = 0").execute(&mut *db).await?;
+    sqlx::query("set local idle_in_transaction_session_timeout = 0").execute(db).await?;
+    Ok(name)
+}
+
+/// Every tenant that has a head or an entry. The recursion jumps from tenant to tenant along the index.
+async fn tenants(db: &mut PgConnection, scope: &Scope) -> Result<Vec<String>, sqlx::Error> {
+    sqlx::query_scalar(
+        "with recursive posted (tenant_id) as (
+             (select min(tenant_id) from fis_journal_entry)
+             union all
+             select (select min(e.tenant_id) from fis_journal_entry e where e.tenant_id > p.tenant_id)
+               from posted p
+              where p.tenant_id is not null
+         )
+         select tenant_id
+           from (select tenant_id from posted union select tenant_id from fis_chain_head) as known
+          where tenant_id is not null and ($1::text is null or tenant_id = $1)
+          order by tenant_id",
+    )
+    .bind(scope.tenant.as_ref().map(TenantId::as_str))
+    .fetch_all(db)
+    .await
+}
+
+/// The link before the first one to check.
+async fn start_of(db: &mut PgConnection, tenant: &str, from: Option<i64>) -> Result<ChainHead, sqlx::Error> {
+    let before = from.unwrap_or(1).saturating_sub(1);
+    let hash = sqlx::query_scalar("select hash from fis_journal_entry where tenant_id = $1 and seq = $2")
+        .bind(tenant)
+        .bind(before)
+        .fetch_optional(db)
+        .await?;
+    Ok(hash.map_or_else(ChainHead::genesis, |hash| ChainHead { seq: before, hash }))
+}
+
+/// Along a tenant's chain, up to the first fault.
+struct Walk {
+    head: ChainHead,
+    fault: Option<String>,
+    sums: Sums,
+}
+
+impl Walk {
+    async fn along<B: AsRef<[u8]>>(
+        &mut self,
+        tenant: &[u8],
+        mut entries: impl Stream<Item = Result<B, sqlx::Error>> + Unpin,
+        mut lines: impl Stream<Item = Result<B, sqlx::Error>> + Unpin,
+        checked: &mut u64,
+        progress: &mut impl FnMut(u64),
+    ) -> Result<(), sqlx::Error> {
+        let mut hash = copy::EntryHash::default();
+        let mut next_line = lines.next().await.transpose()?;
+        while let Some(row) = entries.next().await.transpose()? {
+            let entry = EntryRow::parse(row.as_ref()).ok_or_else(unreadable)?;
+            hash.begin(tenant, &entry);
+            let mut sum = EntrySum::default();
+            while let Some(row) = &next_line {
+                let line = LineRow::parse(row.as_ref()).ok_or_else(unreadable)?;
+                if line.seq > entry.seq {
+                    break;
+                }
+                if line.seq == entry.seq {
+                    hash.add(&line);
+                    sum.add(&line);
+                    self.sums.add(&line);
+                } else {
+                    self.fault.get_or_insert_with(|| format!("sequence {} has lines but no entry", line.seq));
+                }
+                next_line = lines.next().await.transpose()?;
             }
-            head = ChainHead { seq: entry.seq, hash: entry.hash.clone() };
+            // Behind a fault the streams are still read to their end: a connection must not be left in the middle of one.
+            if self.fault.is_none() {
+                self.fault = self.entry_fault(&entry, &hash.finish(), &sum);
+                if self.fault.is_none() {
+                    self.head = ChainHead { seq: entry.seq, hash: String::from_utf8_lossy(entry.hash).into_owned() };
+                }
+            }
+            *checked += 1;
+            if checked.is_multiple_of(PROGRESS_EVERY) {
+                progress(*checked);
+            }
         }
-        *checked += page.len() as u64;
-        progress(*checked);
-    }
-    if fault.is_none() {
-        let stored = sqlx::query("select seq, hash from fis_chain_head where tenant_id = $1")
-            .bind(tenant)
-            .fetch_optional(db)
-            .await?;
-        let stored = match stored {
-            Some(row) => Some(ChainHead { seq: row.try_get("seq")?, hash: row.try_get("hash")? }),
-            None => None,
-        };
-        if stored.as_ref() != Some(&head) {
-            let says = stored.map_or_else(|| "is missing".to_owned(), |stored| format!("says sequence {}", stored.seq));
-            fault = Some(format!("the chain ends at sequence {}, but its head {says}", head.seq));
+        while let Some(row) = next_line {
+            let line = LineRow::parse(row.as_ref()).ok_or_else(unreadable)?;
+            self.fault.get_or_insert_with(|| format!("sequence {} has lines but no entry", line.seq));
+            next_line = lines.next().await.transpose()?;
         }
+        Ok(())
     }
-    Ok(TenantAudit { tenant_id: tenant.to_owned(), entries: head.seq, head: head.hash, fault })
+
+    fn entry_fault(&self, entry: &EntryRow<'_>, computed: &str, sum: &EntrySum) -> Option<String> {
+        let seq = entry.seq;
+        if seq != self.head.seq + 1 {
+            return Some(format!("sequence {} is missing", self.head.seq + 1));
+        }
+        if entry.previous_hash != self.head.hash.as_bytes() {
+            return Some(format!("sequence {seq}: its previous hash is not the hash of sequence {}", self.head.seq));
+        }
+        if entry.hash != computed.as_bytes() {
+            return Some(format!("sequence {seq}: its content does not have the hash it carries"));
+        }
+        sum.fault().map(|fault| format!("sequence {seq}: {fault}"))
+    }
 }
 
-async fn page(db: &mut PgConnection, tenant: &str, after: i64) -> Result<Vec<ChainedEntry>, sqlx::Error> {
-    let mut entries = Vec::new();
-    {
-        let mut rows =
-            sqlx::query("select * from fis_journal_entry where tenant_id = $1 and seq > $2 order by seq limit $3")
-                .bind(tenant)
-                .bind(after)
-                .bind(PAGE)
-                .fetch(&mut *db);
-        while let Some(row) = rows.try_next().await? {
-            entries.push(read::entry(&row)?);
-        }
-    }
-    let Some(last) = entries.last().map(|entry| entry.seq) else { return Ok(entries) };
-    let mut lines: BTreeMap<i64, Vec<_>> = BTreeMap::new();
-    let mut rows = sqlx::query(
-        "select * from fis_journal_line where tenant_id = $1 and seq > $2 and seq <= $3 order by seq, line_no",
-    )
-    .bind(tenant)
-    .bind(after)
-    .bind(last)
-    .fetch(&mut *db);
-    while let Some(row) = rows.try_next().await? {
-        lines.entry(row.try_get("seq")?).or_default().push(read::line(&row)?);
-    }
-    for entry in &mut entries {
-        entry.lines = lines.remove(&entry.seq).unwrap_or_default();
-    }
-    Ok(entries)
+fn unreadable() -> sqlx::Error {
+    sqlx::Error::Protocol("a row of the journal cannot be read".to_owned())
 }
 
-fn entry_fault(entry: &ChainedEntry, head: &ChainHead) -> Option<String> {
-    let seq = entry.seq;
-    if seq != head.seq + 1 {
-        return Some(format!("sequence {} is missing", head.seq + 1));
-    }
-    if entry.previous_hash != head.hash {
-        return Some(format!("sequence {seq}: its previous hash is not the hash of sequence {}", head.seq));
-    }
-    if entry.compute_hash() != entry.hash {
-        return Some(format!("sequence {seq}: its content does not have the hash it carries"));
-    }
-    let sum = |side| entry.lines.iter().filter(|line| line.side == side).map(|line| line.base_amount).sum::<Decimal>();
-    let (debit, credit) = (sum(Side::Debit), sum(Side::Credit));
-    (debit != credit).then(|| format!("sequence {seq}: debits are {debit}, credits are {credit} in the base currency"))
+async fn end_fault(db: &mut PgConnection, tenant: &str, end: &ChainHead) -> Result<Option<String>, sqlx::Error> {
+    let row = sqlx::query("select seq, hash from fis_chain_head where tenant_id = $1")
+        .bind(tenant)
+        .fetch_optional(db)
+        .await?;
+    let Some(row) = row else {
+        return Ok(Some(format!("the chain ends at sequence {}, but its head is missing", end.seq)));
+    };
+    let stored = ChainHead { seq: row.try_get("seq")?, hash: row.try_get("hash")? };
+    debug_assert!(end.seq > 0 || end.hash == GENESIS);
+    Ok((stored != *end)
+        .then(|| format!("the chain ends at sequence {}, but its head says sequence {}", end.seq, stored.seq)))
 }
 
-async fn balance_fault(db: &mut PgConnection, tenant: &str) -> Result<Option<String>, sqlx::Error> {
-    let row = sqlx::query(
-        "select coalesce(b.account_code, l.account_code) as account, coalesce(b.currency, l.currency) as currency
-           from (select account_code, currency, debit, credit from fis_account_balance where tenant_id = $1) b
-           full join (select account_code, currency,
-                             coalesce(sum(amount) filter (where side = 'debit'), 0) as debit,
-                             coalesce(sum(amount) filter (where side = 'credit'), 0) as credit
-                        from fis_journal_line
-                       where tenant_id = $1
-                       group by account_code, currency) l using (account_code, currency)
-          where b.debit is distinct from l.debit or b.credit is distinct from l.credit
-          order by 1, 2
-          limit 1",
-    )
-    .bind(tenant)
-    .fetch_optional(db)
-    .await?;
-    row.map(|row| {
-        let (account, currency): (String, String) = (row.try_get("account")?, row.try_get("currency")?);
-        Ok(format!("the balance of account {account} in {currency} is not the sum of its lines"))
-    })
-    .transpose()
+/// What the feed has still to announce must be the end of the chain, without a hole: anything else was skipped.
+async fn feed_fault(db: &mut PgConnection, tenant: &str, head: i64) -> Result<Option<String>, sqlx::Error> {
+    let row = sqlx::query("select min(seq) as first, max(seq) as last, count(*) as pending from fis_outbox where tenant_id = $1 and seq is not null")
+        .bind(tenant)
+        .fetch_one(db)
+        .await?;
+    let (Some(first), Some(last)) = (row.try_get::<Option<i64>, _>("first")?, row.try_get::<Option<i64>, _>("last")?)
+    else {
+        return Ok(None);
+    };
+    let pending: i64 = row.try_get("pending")?;
+    let whole = last == head && pending == last - first + 1;
+    Ok((!whole).then(|| {
+        format!(
+            "the feed has {pending} entries to announce from sequence {first} to {last}, and the chain ends at {head}"
+        )
+    }))
 }

@@ -91,6 +91,7 @@ impl Postgres {
             ("lock_timeout", config.lock_timeout_ms.to_string()),
             ("idle_in_transaction_session_timeout", "60000".to_owned()),
             ("timezone", "UTC".to_owned()),
+            ("datestyle", "ISO, YMD".to_owned()),
         ]);
         let epoch = Arc::new(RwLock::new(String::new()));
         let pool = PgPoolOptions::new()

@@ -119,7 +119,7 @@ pub async fn show(
     for (tenant, feed) in finance.feeds() {
         sheet.row(&format!("gaps in the feed of {tenant} ({}–{})", feed.first, feed.last), feed.faults, 0);
     }
-    for audit in audit::verify(&postgres.pool, None, |_| ()).await? {
+    for audit in audit::verify(&postgres.pool, &audit::Scope::default(), |_| ()).await? {
         let verdict = audit.fault.unwrap_or_else(|| "verified".to_owned());
         sheet.text(&format!("chain of {}, {} entries", audit.tenant_id, audit.entries), &verdict, "verified");
     }
