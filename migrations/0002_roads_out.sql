@@ -9,8 +9,9 @@
 create table fis_outbox (
     id          bigint      not null generated always as identity,
     tenant_id   text,
-    -- pointer to a journal entry …
+    -- pointer to a journal entry, with the number of its lines …
     seq         bigint,
+    lines       integer,
     -- … or a message of its own
     exchange    text,
     routing_key text,
@@ -21,9 +22,9 @@ create table fis_outbox (
     due_at      timestamptz,
     created_at  timestamptz not null default now(),
     check (
-        (seq is not null and tenant_id is not null and due_at is null
+        (seq is not null and lines > 0 and tenant_id is not null and due_at is null
              and exchange is null and routing_key is null and message_id is null and properties is null and body is null)
-        or (seq is null and exchange is not null and routing_key is not null and message_id is not null
+        or (seq is null and lines is null and exchange is not null and routing_key is not null and message_id is not null
              and properties is not null and body is not null)
     )
 );
@@ -91,7 +92,7 @@ create view fis_job_log as
            'held', attempts, reason || ': ' || detail, due_at, first_held_at, last_held_at
       from fis_held
     union all
-    select 'fis.' || case lane when 'live' then 'ingestion' else lane end || '.queue',
+    select case lane when 'unknown' then null when 'live' then 'fis.ingestion.queue' else 'fis.' || lane || '.queue' end,
            message_id, correlation_id, tenant_id, event_id, event_type,
            case status when 'parked' then 'rejected' else status end, attempts, reason || ': ' || detail, null,
            first_seen_at, last_seen_at

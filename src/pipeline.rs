@@ -14,10 +14,11 @@
 
 mod origin;
 mod posting;
+mod verdicts;
 
 use std::collections::HashMap;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::atomic::{AtomicI64, AtomicUsize, Ordering};
 use std::time::Duration;
 
 use tokio::sync::Notify;
@@ -25,13 +26,13 @@ use tokio_util::sync::CancellationToken;
 
 use crate::domain::books::{Books, Mapped};
 use crate::domain::disposition::{Disposition, Failure, Reason};
-use crate::domain::event::{InboundEvent, RawMessage, Undecodable, decode};
+use crate::domain::event::{Identity, InboundEvent, PROPERTIES_BYTES_MAX, RawMessage, Undecodable, decode};
 use crate::domain::ids::TenantId;
 use crate::domain::retry::RetryPolicy;
 use crate::intake::Lane;
-use crate::intake::claim::{self, Key, Mark, Status};
+use crate::intake::claim::{self, Key};
 use crate::journal::books::BooksShelf;
-use crate::journal::{self, Item, Step, Verdict};
+use crate::journal::{Item, Step, Verdict};
 use crate::platform::amqp::{AmqpError, Delivery, Receiver};
 use crate::platform::faults::{self, crash_point};
 use crate::platform::health::Health;
@@ -40,6 +41,7 @@ use crate::platform::postgres::Postgres;
 use crate::platform::redis::Redis;
 use crate::platform::time;
 use origin::Origin;
+use verdicts::{count, mark};
 
 /// At this delivery count an event is rejected before any work: it has ended the process, or its session, too often.
 const DELIVERIES_MAX: i64 = 20;
@@ -57,6 +59,8 @@ pub struct Pipeline {
     pub health: Health,
     /// Deliveries taken and not yet settled.
     pub in_hand: AtomicUsize,
+    /// How often this process gave deliveries back because PostgreSQL was away: the broker counted that, we do not.
+    pub forgiven: AtomicI64,
 }
 
 #[derive(Debug, thiserror::Error)]
@@ -176,10 +180,19 @@ impl Pipeline {
 
     /// Phase 1: what the bytes say.
     fn read<'a>(&self, lane: Lane, delivery: &'a Delivery) -> Event<'a> {
-        if delivery.delivery_count() >= DELIVERIES_MAX {
+        // Only the first delivery of a session can be what ended the last one: those behind it were never begun, they
+        // were only charged for the company.
+        let limit = DELIVERIES_MAX + self.forgiven.load(Ordering::SeqCst);
+        if delivery.is_first && delivery.delivery_count() >= limit {
             let detail = format!("delivered {} times without an end", delivery.delivery_count());
-            let failure = Failure::new(Reason::DeliveryLimit, detail);
-            let read = Err(Box::new(Undecodable { failure, identity: crate::domain::event::Identity::default() }));
+            let read = Err(unread(Failure::new(Reason::DeliveryLimit, detail)));
+            return Event { origin: Origin::new(delivery, lane), read };
+        }
+        let properties_bytes = delivery.properties.size();
+        if properties_bytes > PROPERTIES_BYTES_MAX {
+            let detail =
+                format!("its properties have {properties_bytes} bytes, at most {PROPERTIES_BYTES_MAX} are taken");
+            let read = Err(unread(Failure::new(Reason::TooLarge, detail)));
             return Event { origin: Origin::new(delivery, lane), read };
         }
         let header = |name: &str| delivery.properties.header(name);
@@ -242,51 +255,7 @@ impl Event<'_> {
     }
 }
 
-/// What a verdict makes of a key. A held or ignored event keeps its PROCESSING, which proves nothing.
-fn mark<'a>(key: Key<'a>, verdict: &'a Verdict) -> Option<Mark<'a>> {
-    let completed = |key, receipt: &journal::Receipt| Mark {
-        key,
-        status: Status::Completed,
-        response_body: Some(serde_json::json!({
-            "entryId": receipt.entry_id, "sequence": receipt.seq, "hash": receipt.hash,
-        })),
-    };
-    match verdict {
-        Verdict::Posted(receipt) | Verdict::Duplicate(Some(receipt)) => Some(completed(key, receipt)),
-        // The key belongs to what is posted, not to the event that came with other content.
-        Verdict::Rejected { posted: Some(posted), .. } => {
-            Some(completed(Key { payload_hash: &posted.payload_hash, ..key }, &posted.receipt))
-        }
-        Verdict::Rejected { posted: None, failure } => Some(Mark {
-            key,
-            status: Status::Failed,
-            response_body: Some(serde_json::json!({ "reason": failure.reason.code(), "detail": failure.detail })),
-        }),
-        Verdict::Duplicate(None) | Verdict::Ignored | Verdict::Held(_) => None,
-    }
-}
-
-fn count(lane: Lane, verdicts: &[Verdict]) {
-    let mut outcomes: HashMap<&'static str, u64> = HashMap::new();
-    for verdict in verdicts {
-        let outcome = match verdict {
-            Verdict::Posted(_) => "posted",
-            Verdict::Duplicate(_) => "duplicate",
-            Verdict::Ignored => "ignored",
-            Verdict::Held(failure) => {
-                metrics::held(failure.reason.code());
-                "held"
-            }
-            Verdict::Rejected { failure, .. } => {
-                debug_assert_eq!(failure.reason.disposition(), Disposition::Reject);
-                metrics::rejected(failure.reason.code());
-                tracing::info!(lane = lane.name(), reason = failure.reason.code(), "rejected an event: {failure}");
-                "rejected"
-            }
-        };
-        *outcomes.entry(outcome).or_default() += 1;
-    }
-    for (outcome, count) in outcomes {
-        metrics::deliveries(lane.name(), outcome, count);
-    }
+/// A message that is not looked into.
+fn unread(failure: Failure) -> Box<Undecodable> {
+    Box::new(Undecodable { failure, identity: Identity::default() })
 }

@@ -8,6 +8,7 @@ mod tasks;
 
 use std::collections::HashMap;
 use std::sync::Arc;
+use std::sync::atomic::{AtomicI64, AtomicUsize};
 use std::time::Duration;
 
 use futures::future::BoxFuture;
@@ -117,7 +118,12 @@ async fn prepare(config: &Config, health: &Health, stop: &CancellationToken) -> 
     health.back(Part::Postgres);
     backoff.reset();
     loop {
-        match check_topology(config).await {
+        // It only asks; nothing is held that could be dropped.
+        let checked = tokio::select! {
+            checked = check_topology(config) => checked,
+            () = stop.cancelled() => return Ok(None),
+        };
+        match checked {
             Ok(()) => break,
             Err(ServiceError::Amqp(error)) if !error.needs_a_person() => {
                 health.away(Part::BrokerIn, &error.to_string());
@@ -144,7 +150,8 @@ async fn prepare(config: &Config, health: &Health, stop: &CancellationToken) -> 
         hold: Duration::from_secs(config.intake.hold_seconds),
         wake: Arc::new(Notify::new()),
         health: health.clone(),
-        in_hand: std::sync::atomic::AtomicUsize::new(0),
+        in_hand: AtomicUsize::new(0),
+        forgiven: AtomicI64::new(0),
     });
     Ok(Some(Parts { postgres, pipeline }))
 }
@@ -204,8 +211,13 @@ fn start(config: &Config, parts: &Parts, health: &Health, tasks: &mut Tasks) {
         health: health.clone(),
         entries: Arc::new(Journal),
     };
-    let parking =
-        Parking { postgres, amqp: config.amqp.clone(), intake: config.intake.clone(), health: health.clone() };
+    let parking = Parking {
+        postgres,
+        amqp: config.amqp.clone(),
+        intake: config.intake.clone(),
+        default_tenant: pipeline.default_tenant.clone(),
+        health: health.clone(),
+    };
     let stop = tasks.then.clone();
     tasks.spawn("relay", async move { relay.run(&stop).await });
     let stop = tasks.first.clone();

@@ -78,8 +78,11 @@ async fn queues(config: &Config) -> anyhow::Result<Vec<(String, u64, Option<u64>
 /// The breaker is the running service's: asked at its `/readyz`, unknown where none answers there.
 async fn breaker(config: &Config) -> &'static str {
     match crate::platform::http::get(&config.http.addr, "/readyz").await {
-        Ok((200, _)) => "closed",
-        Ok(_) => "open",
+        Ok((_, body)) => match serde_json::from_str::<Value>(&body) {
+            Ok(ready) if ready.pointer("/parts/postgres").is_some_and(|state| state == "ok") => "closed",
+            Ok(_) => "open",
+            Err(_) => "unknown",
+        },
         Err(_) => "unknown",
     }
 }

@@ -14,6 +14,9 @@ use chrono::{DateTime, Utc};
 /// Larger bodies are refused: an event is a fact, not a file.
 pub const BODY_BYTES_MAX: usize = 256 * 1024;
 
+/// Properties and headers beyond this are refused: they travel in one frame, and a retry or a dead letter adds to them.
+pub const PROPERTIES_BYTES_MAX: usize = 16 * 1024;
+
 /// A message as it came off the wire, before anything is believed about it.
 #[derive(Clone, Copy)]
 pub struct RawMessage<'a, 'h> {

@@ -68,7 +68,7 @@ impl BooksShelf {
     /// Loads what is newer in the database. True where something changed.
     ///
     /// # Errors
-    /// The database is away, or holds books that this program cannot read.
+    /// The database is away.
     pub async fn refresh(&self, pool: &PgPool) -> Result<bool, BooksError> {
         let (tenants, versions): (Vec<String>, Vec<i32>) =
             self.view().iter().map(|(tenant, books)| (tenant.as_str().to_owned(), books.version)).unzip();
@@ -93,18 +93,27 @@ impl BooksShelf {
             return Ok(false);
         }
         let mut books = self.view().as_ref().clone();
+        let mut changed = !gone.is_empty();
         // A restored database may not know a tenant any more.
         books.retain(|tenant, _| !gone.iter().any(|gone| gone == tenant.as_str()));
         for row in newer {
             let (version, source): (i32, &str) = (row.try_get("version")?, row.try_get("source")?);
-            let compiled = stored(row.try_get("tenant_id")?, version, source)?;
+            let compiled = match stored(row.try_get("tenant_id")?, version, source) {
+                Ok(compiled) => compiled,
+                // One tenant's trouble is not everybody's: its old books stay, its events wait for new ones.
+                Err(error) => {
+                    tracing::error!(error = %error, "books in the database cannot be used");
+                    continue;
+                }
+            };
             tracing::info!(tenant.id = %compiled.tenant_id, books.version = version, "using version {version} of the books of {}", compiled.tenant_id);
             books.insert(compiled.tenant_id.clone(), Arc::new(compiled));
+            changed = true;
         }
         if let Ok(mut current) = self.current.write() {
             *current = Arc::new(books);
         }
-        Ok(true)
+        Ok(changed)
     }
 }
 

@@ -2,83 +2,16 @@
 //! write leave. Walks the batch in delivery order, so that a batch and its events one by one end alike.
 
 use std::collections::{BTreeMap, HashMap, HashSet};
-use std::sync::Arc;
 
 use chrono::{DateTime, NaiveDate, Utc};
 
+use super::item::{Item, ItemFacts, RetryMessage, Source, Step};
 use crate::domain::books::{Books, ReversalRequest};
 use crate::domain::chain::{ChainHead, ChainedEntry, Provenance};
 use crate::domain::dead_letter::DeadLetter;
 use crate::domain::disposition::{Disposition, Failure, Reason};
 use crate::domain::entry::{BalancedEntry, Line};
-use crate::domain::ids::{EventId, EventType, TenantId, entry_id};
-use crate::domain::retry::RetryPolicy;
-
-/// One event of a batch, as mapping left it.
-pub struct Item<'a> {
-    /// Who it is; `None` where that could not be read.
-    pub facts: Option<ItemFacts>,
-    pub step: Step,
-    pub source: &'a (dyn Source + Sync),
-}
-
-/// The message behind an item. Most are posted, so a dead letter or a retry is made from it only when it is needed.
-pub trait Source {
-    fn dead_letter(&self, failure: Failure) -> DeadLetter;
-    fn retry(&self, attempts: u32) -> RetryMessage;
-}
-
-#[derive(Clone)]
-pub struct ItemFacts {
-    pub tenant_id: TenantId,
-    pub event_id: EventId,
-    pub event_type: EventType,
-    pub payload_hash: String,
-    pub lane: &'static str,
-    pub message_id: Option<String>,
-    pub correlation_id: Option<String>,
-    pub traceparent: Option<String>,
-    /// The version of the books that mapped it; `None` where the tenant has none.
-    pub books_version: Option<i32>,
-    /// How often it was held before.
-    pub attempts: u32,
-    pub max_attempts: Option<u32>,
-    pub policy: RetryPolicy,
-}
-
-impl ItemFacts {
-    fn origin(self, rule: String) -> Provenance {
-        Provenance {
-            tenant_id: self.tenant_id,
-            event_id: self.event_id,
-            event_type: self.event_type,
-            payload_hash: self.payload_hash,
-            rule_name: rule,
-            rule_version: self.books_version.unwrap_or(0),
-            lane: self.lane,
-            message_id: self.message_id,
-            correlation_id: self.correlation_id,
-            traceparent: self.traceparent,
-        }
-    }
-}
-
-/// What mapping wants.
-pub enum Step {
-    Post { entry: BalancedEntry, rule: String },
-    Reverse { request: ReversalRequest, books: Arc<Books> },
-    Ignore,
-    Fail(Failure),
-}
-
-/// What a held event travels back as.
-pub struct RetryMessage {
-    /// Unique: the event and the attempt.
-    pub message_id: String,
-    pub routing_key: String,
-    pub properties: String,
-    pub body: Vec<u8>,
-}
+use crate::domain::ids::{EventId, TenantId, entry_id};
 
 /// What became of an event.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -175,11 +108,14 @@ fn decide_one(
         return reject(plan, source, failure);
     };
     let key = (facts.tenant_id.clone(), facts.event_id.clone());
-    // However it ends, it is not held any more: the publisher may have sent it again without waiting for the retry.
-    plan.released.push(key.clone());
+    // Its own retry came: however that ends, it is not held as it was.
+    if facts.attempts > 0 {
+        plan.released.push(key.clone());
+    }
     // The ledger's word goes before anything the books say today: what is posted stays posted.
     if let Some(posted) = known.posted.get(&key) {
         if posted.payload_hash == facts.payload_hash {
+            plan.released.push(key);
             return Verdict::Duplicate(Some(posted.receipt.clone()));
         }
         let detail = format!("event `{}` is posted as {} with other content", facts.event_id, posted.receipt.entry_id);
@@ -219,6 +155,10 @@ pub(super) fn reverse(
     if original.reversed {
         let detail = format!("entry {} of event `{}` is reversed already", original.entry_id, key.1);
         return Err(Failure::new(Reason::AlreadyReversed, detail));
+    }
+    // What can never succeed goes before what may succeed later: a closed account before a closed period.
+    for line in &original.lines {
+        books.open_account(line.account.as_str())?;
     }
     let (date, own_date) = if books.calendar.is_open(original.accounting_date) {
         (original.accounting_date, None)
@@ -260,6 +200,9 @@ pub(super) fn append(
         reversed: false,
     };
     known.originals.insert(key.clone(), original);
+    // Posted is posted, also where an earlier copy is held, perhaps in this very batch.
+    plan.held.retain(|held| (&held.facts.tenant_id, &held.facts.event_id) != (&key.0, &key.1));
+    plan.released.push(key.clone());
     known.posted.insert(key, Posted { payload_hash, receipt: receipt.clone() });
     plan.entries.push(entry);
     receipt
@@ -278,7 +221,7 @@ fn hold(
     now: DateTime<Utc>,
     jitter: u64,
 ) -> Verdict {
-    let attempts = facts.attempts + 1;
+    let attempts = facts.attempts.saturating_add(1);
     let Some(delay) = facts.policy.delay(attempts, facts.max_attempts, jitter) else {
         let detail = format!("gave up after {} retries: {failure}", facts.attempts);
         return reject(plan, source, Failure::new(Reason::AttemptsExhausted, detail));

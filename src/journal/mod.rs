@@ -20,13 +20,15 @@
 pub mod audit;
 pub mod books;
 mod decide;
+mod item;
 mod post;
 pub mod read;
 mod revert;
 mod statements;
 mod waiting;
 
-pub use decide::{Item, ItemFacts, Posted, Receipt, RetryMessage, Source, Step, Verdict};
+pub use decide::{Posted, Receipt, Verdict};
+pub use item::{Item, ItemFacts, RetryMessage, Source, Step};
 pub use post::{PostError, post};
 pub use revert::{RevertError, revert};
 pub use waiting::PropertiesText;

@@ -6,7 +6,8 @@ use std::time::Instant;
 
 use sqlx::PgPool;
 
-use super::decide::{EventKey, Item, Known, Step, Verdict, decide};
+use super::decide::{EventKey, Known, Verdict, decide};
+use super::item::{Item, Step};
 use super::statements;
 use super::waiting::{self, PropertiesText};
 use crate::domain::ids::TenantId;

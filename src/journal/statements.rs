@@ -6,7 +6,8 @@ use std::collections::{BTreeMap, HashMap, HashSet};
 use rust_decimal::Decimal;
 use sqlx::{PgConnection, Row};
 
-use super::decide::{EventKey, Item, Original, Posted, Receipt};
+use super::decide::{EventKey, Original, Posted, Receipt};
+use super::item::Item;
 use super::read;
 use crate::domain::chain::{ChainHead, ChainedEntry};
 use crate::domain::entry::Side;
@@ -227,11 +228,15 @@ pub async fn add_to_balances(db: &mut PgConnection, entries: &[ChainedEntry]) ->
 pub async fn insert_outbox_entries(db: &mut PgConnection, entries: &[ChainedEntry]) -> Result<(), sqlx::Error> {
     let tenants: Vec<&str> = entries.iter().map(|entry| entry.origin.tenant_id.as_str()).collect();
     let seqs: Vec<i64> = entries.iter().map(|entry| entry.seq).collect();
-    sqlx::query("insert into fis_outbox (tenant_id, seq) select * from unnest($1::text[], $2::bigint[])")
-        .bind(tenants)
-        .bind(seqs)
-        .execute(db)
-        .await?;
+    let lines: Vec<i32> = entries.iter().map(|entry| i32::try_from(entry.lines.len()).unwrap_or(i32::MAX)).collect();
+    sqlx::query(
+        "insert into fis_outbox (tenant_id, seq, lines) select * from unnest($1::text[], $2::bigint[], $3::integer[])",
+    )
+    .bind(tenants)
+    .bind(seqs)
+    .bind(lines)
+    .execute(db)
+    .await?;
     Ok(())
 }
 

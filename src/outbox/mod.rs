@@ -4,6 +4,7 @@
 
 mod relay;
 mod statements;
+mod window;
 
 pub use relay::{Entries, Relay};
 pub use statements::{Backlog, backlog};

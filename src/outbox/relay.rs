@@ -1,7 +1,7 @@
 //! The relay: takes a window of rows, publishes them, waits for every confirm, removes what is done. No transaction is open
 //! while publishing. One instance relays at a time; the others wait for its lock.
 
-use std::collections::{HashMap, HashSet};
+use std::collections::HashMap;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -12,6 +12,7 @@ use tokio_util::sync::CancellationToken;
 
 use super::properties;
 use super::statements::{self, OutboxRow, RowContent};
+use super::window::{confirmed, within_budget};
 use crate::domain::chain::ChainedEntry;
 use crate::domain::ids::TenantId;
 use crate::domain::outbound::{DOMAIN_EXCHANGE, journal_event};
@@ -94,7 +95,7 @@ impl Relay {
                 return Ok(());
             }
         }
-        let connection = Connection::open(&self.amqp, "fis relay").await?;
+        let connection = Connection::open_to_publish(&self.amqp, "fis relay").await?;
         let mut publisher = Publisher::open(&connection).await?;
         self.health.back(Part::BrokerOut);
         tracing::info!("relaying");
@@ -137,11 +138,11 @@ impl Relay {
             return Ok(Pass::Idle);
         }
         let mut stuck = false;
-        for (rows, waiting) in [(ready, false), (due, true)] {
+        for (rows, waiting) in [(within_budget(ready), false), (within_budget(due), true)] {
             if rows.is_empty() {
                 continue;
             }
-            let messages = self.messages(db, &rows).await?;
+            let messages = self.messages(db, &rows, waiting).await?;
             let outcomes = publisher.publish(&messages).await?;
             crash_point(faults::AFTER_PUBLISH);
             let done = confirmed(&rows, &outcomes);
@@ -156,16 +157,23 @@ impl Relay {
         Ok(if stuck { Pass::Stuck } else { Pass::Progress })
     }
 
-    async fn messages(&self, db: &mut PgConnection, rows: &[OutboxRow]) -> Result<Vec<OutMessage>, RelayError> {
-        let places: Vec<_> = rows
-            .iter()
-            .filter_map(|row| match &row.content {
-                RowContent::Entry { tenant_id, seq } => Some((tenant_id.clone(), *seq)),
-                RowContent::Message { .. } => None,
-            })
-            .collect();
+    async fn messages(
+        &self,
+        db: &mut PgConnection,
+        rows: &[OutboxRow],
+        waiting: bool,
+    ) -> Result<Vec<OutMessage>, RelayError> {
+        let (mut places, mut others) = (Vec::new(), Vec::new());
+        for row in rows {
+            match &row.content {
+                RowContent::Entry { tenant_id, seq } => places.push((tenant_id.clone(), *seq)),
+                RowContent::Message { .. } => others.push(row.id),
+            }
+        }
         let entries = if places.is_empty() { HashMap::new() } else { self.entries.read(db, &places).await? };
-        rows.iter().map(|row| message(row, &entries)).collect()
+        let mut bodies =
+            if others.is_empty() { HashMap::new() } else { statements::bodies(db, &others, waiting).await? };
+        rows.iter().map(|row| message(row, &entries, &mut bodies)).collect()
     }
 
     fn count(&self, rows: &[OutboxRow], outcomes: &[PublishOutcome], done: usize) {
@@ -192,7 +200,11 @@ impl Relay {
     }
 }
 
-fn message(row: &OutboxRow, entries: &HashMap<Place, ChainedEntry>) -> Result<OutMessage, RelayError> {
+fn message(
+    row: &OutboxRow,
+    entries: &HashMap<Place, ChainedEntry>,
+    bodies: &mut HashMap<i64, Vec<u8>>,
+) -> Result<OutMessage, RelayError> {
     match &row.content {
         RowContent::Entry { tenant_id, seq } => {
             let entry = entries.get(&(tenant_id.clone(), *seq)).ok_or(sqlx::Error::RowNotFound)?;
@@ -205,32 +217,14 @@ fn message(row: &OutboxRow, entries: &HashMap<Place, ChainedEntry>) -> Result<Ou
                 body: event.body,
             })
         }
-        RowContent::Message { exchange, routing_key, message_id, properties, body } => Ok(OutMessage {
+        RowContent::Message { exchange, routing_key, message_id, properties } => Ok(OutMessage {
             exchange: exchange.clone(),
             routing_key: routing_key.clone(),
             message_id: message_id.clone(),
             properties: Properties::from_text(properties),
-            body: body.clone(),
+            body: bodies.remove(&row.id).ok_or(sqlx::Error::RowNotFound)?,
         }),
     }
-}
-
-/// The rows that are done: confirmed, and nothing of the same tenant before them failed. What comes behind a failure is
-/// sent again after it, so that a reader sees the order, if with repetitions.
-fn confirmed(rows: &[OutboxRow], outcomes: &[PublishOutcome]) -> Vec<i64> {
-    let mut failed: HashSet<&str> = HashSet::new();
-    let mut done = Vec::with_capacity(rows.len());
-    for (row, outcome) in rows.iter().zip(outcomes) {
-        let tenant = row.tenant_id.as_deref();
-        match outcome {
-            PublishOutcome::Confirmed if tenant.is_none_or(|tenant| !failed.contains(tenant)) => done.push(row.id),
-            PublishOutcome::Confirmed => {}
-            PublishOutcome::Returned(_) | PublishOutcome::Refused => {
-                failed.extend(tenant);
-            }
-        }
-    }
-    done
 }
 
 /// True: told to stop.
@@ -238,23 +232,5 @@ async fn wait(duration: Duration, stop: &CancellationToken) -> bool {
     tokio::select! {
         () = tokio::time::sleep(duration) => false,
         () = stop.cancelled() => true,
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn behind_a_failure_a_tenants_rows_wait_and_other_tenants_go_on() {
-        let row = |id, tenant: &str| OutboxRow {
-            id,
-            tenant_id: Some(tenant.to_owned()),
-            content: RowContent::Entry { tenant_id: TenantId::parse(tenant).unwrap(), seq: id },
-        };
-        let rows = [row(1, "a"), row(2, "b"), row(3, "a"), row(4, "b"), row(5, "a")];
-        use PublishOutcome::{Confirmed, Refused};
-        let outcomes = [Confirmed, Confirmed, Refused, Confirmed, Confirmed];
-        assert_eq!(confirmed(&rows, &outcomes), [1, 2, 4]);
     }
 }

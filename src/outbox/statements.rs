@@ -1,6 +1,8 @@
 //! The SQL of the relay. Every statement runs on the connection that holds the relay's lock: an instance that lost the
 //! lock cannot remove what it did not send.
 
+use std::collections::HashMap;
+
 use sqlx::{PgConnection, Row};
 
 use crate::domain::ids::TenantId;
@@ -12,8 +14,13 @@ const RELAY_LOCK: i64 = 0x6669_7372_656c_7900;
 pub struct OutboxRow {
     pub id: i64,
     pub tenant_id: Option<String>,
+    /// About how many bytes its message will have.
+    pub bytes: i64,
     pub content: RowContent,
 }
+
+/// A line takes about this much in the outbound JSON, and the rest of an event about ten times that.
+const LINE_BYTES: i64 = 130;
 
 pub enum RowContent {
     /// The bytes are made from the journal.
@@ -26,7 +33,6 @@ pub enum RowContent {
         routing_key: String,
         message_id: String,
         properties: String,
-        body: Vec<u8>,
     },
 }
 
@@ -42,7 +48,7 @@ pub async fn unlock_relay(db: &mut PgConnection) -> Result<bool, sqlx::Error> {
 /// under the lock of the tenant's head; a row that commits late is simply there next time.
 pub async fn ready_rows(db: &mut PgConnection, limit: i64) -> Result<Vec<OutboxRow>, sqlx::Error> {
     let rows = sqlx::query(
-        "select id, tenant_id, seq, exchange, routing_key, message_id, properties, body
+        "select id, tenant_id, seq, lines, exchange, routing_key, message_id, properties, octet_length(body) as body_bytes
            from fis_outbox
           where due_at is null
           order by id
@@ -57,7 +63,7 @@ pub async fn ready_rows(db: &mut PgConnection, limit: i64) -> Result<Vec<OutboxR
 /// Rows whose time has come.
 pub async fn due_rows(db: &mut PgConnection, limit: i64) -> Result<Vec<OutboxRow>, sqlx::Error> {
     let rows = sqlx::query(
-        "select id, tenant_id, seq, exchange, routing_key, message_id, properties, body
+        "select id, tenant_id, seq, lines, exchange, routing_key, message_id, properties, octet_length(body) as body_bytes
            from fis_outbox
           where due_at is not null and due_at <= now()
           order by due_at, id
@@ -71,6 +77,10 @@ pub async fn due_rows(db: &mut PgConnection, limit: i64) -> Result<Vec<OutboxRow
 
 fn outbox_row(row: &sqlx::postgres::PgRow) -> Result<OutboxRow, sqlx::Error> {
     let tenant_id: Option<String> = row.try_get("tenant_id")?;
+    let bytes = match row.try_get::<Option<i32>, _>("lines")? {
+        Some(lines) => LINE_BYTES * (i64::from(lines) + 10),
+        None => i64::from(row.try_get::<Option<i32>, _>("body_bytes")?.unwrap_or(0)),
+    };
     let content = match row.try_get::<Option<i64>, _>("seq")? {
         Some(seq) => {
             let tenant = TenantId::parse(tenant_id.as_deref().unwrap_or_default());
@@ -81,10 +91,20 @@ fn outbox_row(row: &sqlx::postgres::PgRow) -> Result<OutboxRow, sqlx::Error> {
             routing_key: row.try_get("routing_key")?,
             message_id: row.try_get("message_id")?,
             properties: row.try_get("properties")?,
-            body: row.try_get("body")?,
         },
     };
-    Ok(OutboxRow { id: row.try_get("id")?, tenant_id, content })
+    Ok(OutboxRow { id: row.try_get("id")?, tenant_id, bytes, content })
+}
+
+/// The bodies of the messages among the rows.
+pub async fn bodies(db: &mut PgConnection, ids: &[i64], waiting: bool) -> Result<HashMap<i64, Vec<u8>>, sqlx::Error> {
+    let query = if waiting {
+        "select id, body from fis_outbox where due_at is not null and due_at <= now() and id = any($1)"
+    } else {
+        "select id, body from fis_outbox where due_at is null and id = any($1)"
+    };
+    let rows = sqlx::query(query).bind(ids).fetch_all(db).await?;
+    rows.iter().map(|row| Ok((row.try_get("id")?, row.try_get("body")?))).collect()
 }
 
 pub async fn remove_ready(db: &mut PgConnection, ids: &[i64]) -> Result<(), sqlx::Error> {

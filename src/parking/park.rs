@@ -6,9 +6,10 @@ use std::time::Duration;
 use tokio_util::sync::CancellationToken;
 
 use super::statements;
-use crate::domain::dead_letter::{DeadLetter, dead_letter_id};
+use crate::domain::dead_letter::{DeadLetter, dead_letter_id, money_of};
 use crate::domain::disposition::{Failure, Reason};
 use crate::domain::event::{Identity, RawMessage, decode};
+use crate::domain::ids::TenantId;
 use crate::platform::amqp::{AmqpError, Connection, Consumer, Delivery, Limits, Receiver};
 use crate::platform::faults::{self, crash_point};
 use crate::platform::health::{Health, Part};
@@ -32,6 +33,7 @@ pub struct Parking {
     pub postgres: Postgres,
     pub amqp: config::Amqp,
     pub intake: config::Intake,
+    pub default_tenant: Option<TenantId>,
     pub health: Health,
 }
 
@@ -58,15 +60,21 @@ impl Parking {
 
     async fn session(&self, stop: &CancellationToken, backoff: &mut Backoff) -> Result<(), ParkError> {
         // Only with a database to park in; otherwise each session would spend the letters' delivery counts.
-        sqlx::query("select 1").execute(&self.postgres.pool).await?;
+        self.postgres.probe().await?;
         let connection = Connection::open(&self.amqp, "fis parking").await?;
         let consumer = Consumer::open(&connection, DEAD_LETTER_QUEUE, LETTERS_MAX).await?;
         let limits = Limits { events_max: usize::from(LETTERS_MAX), ..Limits::new(&self.intake) };
         let mut receiver = Receiver::new(consumer, limits);
         while let Some(batch) = receiver.next_batch(stop).await? {
-            let letters: Vec<DeadLetter> = batch.iter().map(unrecorded).collect();
+            let letters = batch.iter().map(|delivery| unrecorded(delivery, self.default_tenant.as_ref()));
+            // What the pipeline rejected is recorded; what the broker gave up by itself is news, even of a letter that was
+            // resolved or discarded before.
+            let (own, rejected): (Vec<_>, Vec<_>) = letters.partition(|(_, by_broker)| *by_broker);
+            let strip =
+                |letters: Vec<(DeadLetter, bool)>| letters.into_iter().map(|(letter, _)| letter).collect::<Vec<_>>();
             let mut db = self.postgres.pool.acquire().await?;
-            let new = statements::insert_unrecorded(&mut db, &letters, time::now()).await?;
+            let new = statements::insert_unrecorded(&mut db, &strip(rejected), time::now()).await?
+                + statements::upsert_given_up(&mut db, &strip(own), time::now()).await?;
             crash_point(faults::AFTER_PARK);
             receiver.consumer().settle(&batch, |_| false).await?;
             backoff.reset();
@@ -86,10 +94,12 @@ pub fn letter_id(delivery: &Delivery, routing_key: &str) -> String {
     dead_letter_id(routing_key, headers, &delivery.body)
 }
 
-/// The letter as it would be recorded if nobody had: with the broker's reason.
-fn unrecorded(delivery: &Delivery) -> DeadLetter {
-    let (queue, death, key) = delivery.properties.death().unwrap_or_default();
-    let routing_key = if key.is_empty() { delivery.routing_key.clone() } else { key };
+/// The letter as it would be recorded if nobody had, and whether the broker gave it up by itself.
+fn unrecorded(delivery: &Delivery, default_tenant: Option<&TenantId>) -> (DeadLetter, bool) {
+    let death = delivery.properties.death();
+    let routing_key =
+        death.as_ref().and_then(|death| death.routing_key.clone()).unwrap_or_else(|| delivery.routing_key.clone());
+    let by_broker = death.as_ref().is_some_and(|death| death.reason != "rejected");
     let header = |name: &str| delivery.properties.header(name);
     let message = RawMessage {
         body: &delivery.body,
@@ -97,34 +107,37 @@ fn unrecorded(delivery: &Delivery) -> DeadLetter {
         content_type: delivery.properties.content_type(),
         header: &header,
     };
-    let (identity, failure) = match decode(message, None) {
+    let (identity, failure, money) = match decode(message, default_tenant) {
         Ok(event) => {
+            let (queue, reason) =
+                death.as_ref().map_or(("somewhere", "unknown"), |death| (&death.queue, &death.reason));
+            let failure =
+                Failure::new(Reason::DeliveryLimit, format!("the broker dead-lettered it from {queue}: {reason}"));
+            let money = money_of(&event.payload);
             let identity = Identity {
                 tenant_id: Some(event.tenant_id),
                 event_id: Some(event.event_id),
                 event_type: Some(event.event_type),
                 correlation_id: event.correlation_id,
             };
-            (
-                identity,
-                Failure::new(Reason::DeliveryLimit, format!("the broker dead-lettered it from {queue}: {death}")),
-            )
+            (identity, failure, money)
         }
-        Err(undecodable) => (undecodable.identity, undecodable.failure),
+        Err(undecodable) => (undecodable.identity, undecodable.failure, None),
     };
-    DeadLetter {
+    let letter = DeadLetter {
         id: letter_id(delivery, &routing_key),
         identity,
-        lane: lane_of(&queue),
+        lane: lane_of(death.as_ref().map_or("", |death| &death.queue)),
         failure,
-        money: None,
+        money,
         message_id: delivery.properties.message_id().filter(|id| !id.contains('\0')).map(ToOwned::to_owned),
         traceparent: None,
         properties: delivery.properties.to_text(),
         body: delivery.body.clone(),
         // PostgreSQL text cannot hold NUL, and a routing key may.
         routing_key: routing_key.replace('\0', "\u{fffd}"),
-    }
+    };
+    (letter, by_broker)
 }
 
 fn lane_of(queue: &str) -> &'static str {

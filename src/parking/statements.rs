@@ -12,20 +12,51 @@ pub async fn insert_unrecorded(
     letters: &[DeadLetter],
     now: DateTime<Utc>,
 ) -> Result<u64, sqlx::Error> {
+    insert(db, letters, now, "on conflict (id) do nothing").await
+}
+
+/// Writes down what the broker gave up by itself: one more attempt, and open again if it was closed.
+pub async fn upsert_given_up(
+    db: &mut PgConnection,
+    letters: &[DeadLetter],
+    now: DateTime<Utc>,
+) -> Result<u64, sqlx::Error> {
+    // An upsert cannot touch a row twice: the same letter twice in a batch is one.
+    let mut unique: Vec<DeadLetter> = Vec::with_capacity(letters.len());
+    for letter in letters {
+        if !unique.iter().any(|known| known.id == letter.id) {
+            unique.push(letter.clone());
+        }
+    }
+    let conflict = "on conflict (id) do update set reason = excluded.reason, detail = excluded.detail,
+                        attempts = fis_dead_letter.attempts + 1, status = 'parked', last_seen_at = excluded.last_seen_at";
+    insert(db, &unique, now, conflict).await
+}
+
+async fn insert(
+    db: &mut PgConnection,
+    letters: &[DeadLetter],
+    now: DateTime<Utc>,
+    conflict: &'static str,
+) -> Result<u64, sqlx::Error> {
+    if letters.is_empty() {
+        return Ok(0);
+    }
     macro_rules! column {
         ($letter:ident => $value:expr) => {
             letters.iter().map(|$letter| $value).collect::<Vec<_>>()
         };
     }
-    let inserted = sqlx::query(
+    // The text is put together from constants only.
+    let inserted = sqlx::query(sqlx::AssertSqlSafe(format!(
         "insert into fis_dead_letter
              (id, tenant_id, event_id, event_type, routing_key, lane, reason, detail, message_id, correlation_id,
               properties, body, first_seen_at, last_seen_at)
          select *, $13, $13
            from unnest($1::text[], $2::text[], $3::text[], $4::text[], $5::text[], $6::text[], $7::text[], $8::text[],
                        $9::text[], $10::text[], $11::text[], $12::bytea[])
-             on conflict (id) do nothing",
-    )
+             {conflict}"
+    )))
     .bind(column!(letter => letter.id.as_str()))
     .bind(column!(letter => letter.identity.tenant_id.as_ref().map(TenantId::as_str)))
     .bind(column!(letter => letter.identity.event_id.as_ref().map(EventId::as_str)))

@@ -74,7 +74,13 @@ impl Pipeline {
                 return Ok(Attempt::Done(verdicts));
             }
             Err(PostError::StaleBooks) => match self.books.refresh(&self.postgres.pool).await {
-                Ok(_) => return Ok(Attempt::Again),
+                Ok(true) => return Ok(Attempt::Again),
+                // The head names books that are not there or cannot be read: only a person can mend that.
+                Ok(false) => {
+                    let why = "a tenant's books in force are missing or cannot be read; apply them again".to_owned();
+                    self.sit_out(outage, why, stop).await?;
+                    return Ok(Attempt::Again);
+                }
                 Err(journal::books::BooksError::Sql(error)) => error,
                 Err(error) => {
                     self.sit_out(outage, error.to_string(), stop).await?;

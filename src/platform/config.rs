@@ -87,7 +87,7 @@ section!(Retry {
 });
 section!(Outbox { window: u16 = 1000, poll_ms: u64 = 500 });
 section!(Log { format: LogFormat = LogFormat::Auto, filter: String = "info,lapin=off,sqlx=warn".to_owned() });
-section!(Service { stop_seconds: u64 = 10 });
+section!(Service { stop_seconds: u64 = 8 });
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]

@@ -54,6 +54,11 @@ impl Health {
         self.set(part, None);
     }
 
+    #[must_use]
+    pub fn is_away(&self, part: Part) -> bool {
+        self.parts.lock().is_ok_and(|parts| matches!(parts.get(&part), Some(Some(_))))
+    }
+
     fn set(&self, part: Part, state: Option<String>) {
         let Ok(mut parts) = self.parts.lock() else { return };
         let before = parts.get(&part);

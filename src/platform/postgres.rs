@@ -92,6 +92,10 @@ impl Postgres {
             ("idle_in_transaction_session_timeout", "60000".to_owned()),
             ("timezone", "UTC".to_owned()),
             ("datestyle", "ISO, YMD".to_owned()),
+            // The server notices a client that is gone, and gives its locks back, within a minute.
+            ("tcp_keepalives_idle", "30".to_owned()),
+            ("tcp_keepalives_interval", "10".to_owned()),
+            ("tcp_keepalives_count", "3".to_owned()),
         ]);
         let epoch = Arc::new(RwLock::new(String::new()));
         let pool = PgPoolOptions::new()
@@ -129,7 +133,11 @@ impl Postgres {
         if before > needed_version() {
             return Err(PostgresError::Ahead { found: before, needed: needed_version() });
         }
-        MIGRATOR.run(&self.pool).await?;
+        // A migration of a large table takes longer than any statement of the service may.
+        let mut connection = self.pool.acquire().await?.detach();
+        sqlx::query("set statement_timeout = 0").execute(&mut connection).await?;
+        sqlx::query("set lock_timeout = 0").execute(&mut connection).await?;
+        MIGRATOR.run(&mut connection).await?;
         Ok((before, self.version().await?))
     }
 
@@ -162,6 +170,19 @@ impl Postgres {
         sqlx::query_scalar("select coalesce(max(version), 0) from _sqlx_migrations where success")
             .fetch_one(&self.pool)
             .await
+    }
+
+    /// Whether a posting could begin: the head of the ledger can be locked. A standby, a read-only server or a missing right
+    /// answer every `select` and refuse this.
+    ///
+    /// # Errors
+    /// It could not.
+    pub async fn probe(&self) -> Result<(), sqlx::Error> {
+        let mut transaction = self.pool.begin().await?;
+        sqlx::query("select 1 from fis_chain_head order by tenant_id limit 1 for update skip locked")
+            .execute(&mut *transaction)
+            .await?;
+        transaction.rollback().await
     }
 
     /// Settings of the server under which a commit may not survive a crash.

@@ -1,6 +1,7 @@
 //! What runs for as long as the service does: the intake's sessions, the watch over the books, the probe of Redis.
 
 use std::sync::Arc;
+use std::sync::atomic::Ordering;
 use std::time::Duration;
 
 use tokio::task::JoinSet;
@@ -23,7 +24,8 @@ const PROBE: Duration = Duration::from_secs(2);
 pub async fn watch_books(pipeline: &Pipeline, stop: &CancellationToken) {
     while !wait(BOOKS_POLL, stop).await {
         match pipeline.books.refresh(&pipeline.postgres.pool).await {
-            Ok(_) => pipeline.health.back(Part::Postgres),
+            // Reading books proves nothing about posting: whoever said that PostgreSQL is away must see it back.
+            Ok(_) => {}
             Err(BooksError::Sql(error)) => pipeline.health.away(Part::Postgres, &error.to_string()),
             Err(error) => {
                 tracing::error!(error = %error, "the books in the database cannot be used; the old ones stay in force");
@@ -38,6 +40,9 @@ pub async fn probe(pipeline: &Pipeline, stop: &CancellationToken) {
             Ok(()) => pipeline.health.back(Part::Redis),
             Err(error) => pipeline.health.away(Part::Redis, &error.to_string()),
         }
+        if pipeline.health.is_away(Part::Postgres) && pipeline.postgres.probe().await.is_ok() {
+            pipeline.health.back(Part::Postgres);
+        }
         if wait(PROBE, stop).await {
             return;
         }
@@ -49,13 +54,15 @@ pub async fn probe(pipeline: &Pipeline, stop: &CancellationToken) {
 pub async fn intake(config: &Config, pipeline: &Arc<Pipeline>, health: &Health, stop: &CancellationToken) {
     let mut backoff = Backoff::new(Duration::from_millis(200), Duration::from_secs(5));
     loop {
-        match sqlx::query("select 1").execute(&pipeline.postgres.pool).await {
-            Ok(_) => match session(config, pipeline, health, stop).await {
+        match pipeline.postgres.probe().await {
+            Ok(()) => match session(config, pipeline, health, stop).await {
                 Ok(()) => return,
-                Err(PipelineError::Stopped) => return,
+                Err(PipelineError::Stopped) if stop.is_cancelled() => return,
                 Err(error) => {
-                    if let PipelineError::Amqp(error) = &error {
-                        health.away(Part::BrokerIn, &error.to_string());
+                    match &error {
+                        PipelineError::Amqp(error) => health.away(Part::BrokerIn, &error.to_string()),
+                        PipelineError::HeldTooLong(_) => _ = pipeline.forgiven.fetch_add(1, Ordering::SeqCst),
+                        PipelineError::Stopped => {}
                     }
                     tracing::warn!(error = %error, "the intake lost its session, trying again");
                 }
@@ -96,15 +103,23 @@ async fn session(
         });
     }
     health.back(Part::BrokerIn);
-    health.back(Part::Postgres);
-    let mut end = Ok(());
+    health.back(Part::Postgres); // it was probed just now
+    let (mut end, mut panic) = (Ok(()), None);
     while let Some(lane) = lanes.join_next().await {
         match lane {
             Ok(Ok(())) => {}
-            Ok(Err(error)) if end.is_ok() => end = Err(error),
+            // A lane that was stopped because of another one's trouble says less than that other one.
+            Ok(Err(error)) if matches!(end, Ok(()) | Err(PipelineError::Stopped)) => end = Err(error),
             Ok(Err(_)) => {}
-            Err(panic) => std::panic::resume_unwind(panic.try_into_panic().unwrap_or_else(|error| Box::new(error))),
+            Err(error) => {
+                // The others finish first: a lane must not be dropped in the middle of a transaction.
+                session_stop.cancel();
+                panic = error.try_into_panic().ok();
+            }
         }
+    }
+    if let Some(panic) = panic {
+        std::panic::resume_unwind(panic);
     }
     connection.close().await;
     end

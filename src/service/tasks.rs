@@ -68,7 +68,10 @@ impl Tasks {
             while self.names.values().any(|name| waits_for.contains(name)) {
                 match tokio::time::timeout_at(deadline, self.set.join_next_with_id()).await {
                     Ok(Some(Ok((id, _)))) => drop(self.names.remove(&id)),
-                    Ok(Some(Err(error))) => drop(self.names.remove(&error.id())),
+                    Ok(Some(Err(error))) => {
+                        let task = self.names.remove(&error.id()).unwrap_or("unknown");
+                        tracing::error!(task, "ended while stopping: {}", panic_text(error));
+                    }
                     Ok(None) => break,
                     Err(_) => {
                         let left: Vec<_> = self.names.values().collect();

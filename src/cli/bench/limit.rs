@@ -79,7 +79,7 @@ async fn post(pool: &PgPool, start: i64, count: usize, mut hash: String) -> anyh
     .bind(Decimal::from(count))
     .execute(&mut *transaction)
     .await?;
-    sqlx::query("insert into fis_outbox (tenant_id, seq) select 'bare', unnest($1::bigint[])")
+    sqlx::query("insert into fis_outbox (tenant_id, seq, lines) select 'bare', unnest($1::bigint[]), 3")
         .bind(&seqs)
         .execute(&mut *transaction)
         .await?;

@@ -17,8 +17,9 @@ use crate::platform::config;
 /// Loss is noticed after twice this time. The broker's default of 60 s would mean two silent minutes.
 const HEARTBEAT_SECONDS: u16 = 10;
 
-/// lapin keeps 64 frames of buffer for each connection, and three connections at the broker's default of 128 KiB would be
-/// half of the service's memory. Events are about 1 KiB; RabbitMQ 4.1 takes nothing below 8 KiB.
+/// lapin keeps 64 frames of buffer for each connection: 8 MiB at the broker's default of 128 KiB. A connection that receives
+/// must take what the broker may send, because a message's headers come in one frame; one that only publishes knows its
+/// messages, and saves the memory. RabbitMQ 4.1 takes nothing below 8 KiB.
 const FRAME_BYTES_MAX: u32 = 32 * 1024;
 
 /// Who am I talking to, for the management API.
@@ -39,12 +40,24 @@ impl Connection {
     /// # Errors
     /// No address answers, or none is an AMQP URL.
     pub async fn open(config: &config::Amqp, name: &str) -> Result<Self, AmqpError> {
+        Self::open_with(config, name, None).await
+    }
+
+    /// For a connection that only publishes, and only what was bounded before: with small frames, and small buffers.
+    ///
+    /// # Errors
+    /// No address answers, or none is an AMQP URL.
+    pub async fn open_to_publish(config: &config::Amqp, name: &str) -> Result<Self, AmqpError> {
+        Self::open_with(config, name, Some(FRAME_BYTES_MAX)).await
+    }
+
+    async fn open_with(config: &config::Amqp, name: &str, frame_bytes_max: Option<u32>) -> Result<Self, AmqpError> {
         let timeout = Duration::from_millis(config.timeout_ms);
         let mut last = AmqpError::Url;
         for url in config.url.expose().split(',') {
             let mut uri: AMQPUri = url.trim().parse().map_err(|_| AmqpError::Url)?;
             uri.query.heartbeat.get_or_insert(HEARTBEAT_SECONDS);
-            uri.query.frame_max.get_or_insert(FRAME_BYTES_MAX);
+            uri.query.frame_max = uri.query.frame_max.or(frame_bytes_max);
             let properties = ConnectionProperties::default().with_connection_name(name.into());
             // lapin has no connect timeout of its own on the asynchronous path.
             match tokio::time::timeout(timeout, lapin::Connection::connect_uri(uri, properties)).await {

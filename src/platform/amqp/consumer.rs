@@ -19,22 +19,28 @@ pub struct Delivery {
     pub routing_key: String,
     pub properties: Properties,
     pub body: Vec<u8>,
+    redelivered: bool,
+    /// The first delivery of its consumer: if a delivery ended the last session, it is this one.
+    pub is_first: bool,
 }
 
 impl Delivery {
-    fn from_lapin(delivery: lapin::message::Delivery) -> Self {
+    fn from_lapin(delivery: lapin::message::Delivery, is_first: bool) -> Self {
         Self {
             tag: delivery.delivery_tag,
             routing_key: delivery.routing_key.as_str().to_owned(),
             properties: Properties::from_lapin(delivery.properties),
             body: delivery.data,
+            redelivered: delivery.redelivered,
+            is_first,
         }
     }
 
-    /// How often the broker has delivered it before.
+    /// How often the broker has delivered it before. On a first delivery the header is not the broker's: whoever forwarded
+    /// the message has copied it.
     #[must_use]
     pub fn delivery_count(&self) -> i64 {
-        self.properties.header_number("x-delivery-count").unwrap_or(0)
+        if self.redelivered { self.properties.header_number("x-delivery-count").unwrap_or(0) } else { 0 }
     }
 }
 
@@ -44,6 +50,8 @@ pub struct Consumer {
     stream: lapin::Consumer,
     tag: String,
     timeout: std::time::Duration,
+    /// Something was delivered.
+    begun: bool,
 }
 
 impl Consumer {
@@ -60,7 +68,7 @@ impl Consumer {
             channel.basic_consume(short(queue), "".into(), BasicConsumeOptions::default(), FieldTable::default());
         let stream = connection.within("consume", consume).await?;
         let tag = stream.tag().as_str().to_owned();
-        Ok(Self { queue: queue.to_owned(), channel, stream, tag, timeout: connection.timeout() })
+        Ok(Self { queue: queue.to_owned(), channel, stream, tag, timeout: connection.timeout(), begun: false })
     }
 
     /// A reader of its own: a queue that lives as long as the connection, bound to an exchange.
@@ -91,7 +99,7 @@ impl Consumer {
     /// The session is lost. The stream's end is one too: the broker cancels consumers whose queue went away.
     pub async fn next(&mut self) -> Result<Delivery, AmqpError> {
         match self.stream.next().await {
-            Some(Ok(delivery)) => Ok(Delivery::from_lapin(delivery)),
+            Some(Ok(delivery)) => Ok(Delivery::from_lapin(delivery, !std::mem::replace(&mut self.begun, true))),
             Some(Err(error)) => Err(AmqpError::from_lapin("deliver")(error)),
             None => Err(AmqpError::Cancelled { queue: self.queue.clone() }),
         }

@@ -7,6 +7,14 @@ use lapin::types::{AMQPValue, FieldTable, ShortString};
 /// Headers that the broker adds, or that would multiply a message when it is published again.
 const NOT_CARRIED: [&str; 3] = ["x-delivery-count", "CC", "BCC"];
 
+/// Why and where from the broker dead-lettered a message.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Death {
+    pub queue: String,
+    pub reason: String,
+    pub routing_key: Option<String>,
+}
+
 /// The properties of a message.
 #[derive(Debug, Clone, Default, PartialEq)]
 pub struct Properties(BasicProperties);
@@ -74,6 +82,25 @@ impl Properties {
         self.0.kind().as_ref().map(ShortString::as_str)
     }
 
+    /// About how many bytes they take on the wire: enough to keep them within a frame.
+    #[must_use]
+    pub fn size(&self) -> usize {
+        let texts = [
+            self.0.content_type(),
+            self.0.content_encoding(),
+            self.0.correlation_id(),
+            self.0.reply_to(),
+            self.0.expiration(),
+            self.0.message_id(),
+            self.0.kind(),
+            self.0.user_id(),
+            self.0.app_id(),
+            self.0.cluster_id(),
+        ];
+        let texts: usize = texts.into_iter().flatten().map(|text| text.as_str().len()).sum();
+        texts + self.0.headers().as_ref().map_or(0, table_size)
+    }
+
     /// A header that is text.
     #[must_use]
     pub fn header(&self, name: &str) -> Option<&str> {
@@ -110,7 +137,7 @@ impl Properties {
 
     /// The broker's record of why it dead-lettered: queue and reason of the newest death.
     #[must_use]
-    pub fn death(&self) -> Option<(String, String, String)> {
+    pub fn death(&self) -> Option<Death> {
         let AMQPValue::FieldArray(deaths) = self.0.headers().as_ref()?.inner().get("x-death")? else { return None };
         let AMQPValue::FieldTable(newest) = deaths.as_slice().first()? else { return None };
         let text = |name: &str| match newest.inner().get(name)? {
@@ -121,7 +148,7 @@ impl Properties {
             },
             _ => None,
         };
-        Some((text("queue")?, text("reason")?, text("routing-keys").unwrap_or_default()))
+        Some(Death { queue: text("queue")?, reason: text("reason")?, routing_key: text("routing-keys") })
     }
 
     #[must_use]
@@ -165,6 +192,33 @@ impl Properties {
     #[must_use]
     pub fn with_timestamp(self, seconds: i64) -> Self {
         Self(self.0.with_timestamp(u64::try_from(seconds).unwrap_or(0)))
+    }
+}
+
+fn table_size(table: &FieldTable) -> usize {
+    table.into_iter().map(|(name, value)| name.as_str().len() + 2 + value_size(value)).sum()
+}
+
+fn value_size(value: &AMQPValue) -> usize {
+    match value {
+        AMQPValue::LongString(text) => text.len() + 4,
+        AMQPValue::ShortString(text) => text.as_str().len() + 1,
+        AMQPValue::ByteArray(bytes) => bytes.len() + 4,
+        AMQPValue::FieldArray(list) => 4 + list.as_slice().iter().map(|value| 1 + value_size(value)).sum::<usize>(),
+        AMQPValue::FieldTable(table) => 4 + table_size(table),
+        AMQPValue::Boolean(_)
+        | AMQPValue::ShortShortInt(_)
+        | AMQPValue::ShortShortUInt(_)
+        | AMQPValue::ShortInt(_)
+        | AMQPValue::ShortUInt(_)
+        | AMQPValue::LongInt(_)
+        | AMQPValue::LongUInt(_)
+        | AMQPValue::LongLongInt(_)
+        | AMQPValue::Float(_)
+        | AMQPValue::Double(_)
+        | AMQPValue::DecimalValue(_)
+        | AMQPValue::Timestamp(_)
+        | AMQPValue::Void => 8,
     }
 }
 

@@ -1,0 +1,58 @@
+//! What follows from a verdict: what the key in Redis is to say, and what is counted.
+
+use std::collections::HashMap;
+
+use crate::domain::disposition::Disposition;
+use crate::intake::Lane;
+use crate::intake::claim::{Key, Mark, Status};
+use crate::journal::{self, Verdict};
+use crate::platform::metrics;
+
+/// What a verdict makes of a key. A held or ignored event keeps its PROCESSING, which proves nothing.
+pub fn mark<'a>(key: Key<'a>, verdict: &'a Verdict) -> Option<Mark<'a>> {
+    let completed = |key, receipt: &journal::Receipt| Mark {
+        key,
+        status: Status::Completed,
+        response_body: Some(serde_json::json!({
+            "entryId": receipt.entry_id, "sequence": receipt.seq, "hash": receipt.hash,
+        })),
+    };
+    match verdict {
+        Verdict::Posted(receipt) | Verdict::Duplicate(Some(receipt)) => Some(completed(key, receipt)),
+        // The key belongs to what is posted, not to the event that came with other content.
+        Verdict::Rejected { posted: Some(posted), .. } => {
+            Some(completed(Key { payload_hash: &posted.payload_hash, ..key }, &posted.receipt))
+        }
+        Verdict::Rejected { posted: None, failure } => Some(Mark {
+            key,
+            status: Status::Failed,
+            response_body: Some(serde_json::json!({ "reason": failure.reason.code(), "detail": failure.detail })),
+        }),
+        Verdict::Duplicate(None) | Verdict::Ignored | Verdict::Held(_) => None,
+    }
+}
+
+pub fn count(lane: Lane, verdicts: &[Verdict]) {
+    let mut outcomes: HashMap<&'static str, u64> = HashMap::new();
+    for verdict in verdicts {
+        let outcome = match verdict {
+            Verdict::Posted(_) => "posted",
+            Verdict::Duplicate(_) => "duplicate",
+            Verdict::Ignored => "ignored",
+            Verdict::Held(failure) => {
+                metrics::held(failure.reason.code());
+                "held"
+            }
+            Verdict::Rejected { failure, .. } => {
+                debug_assert_eq!(failure.reason.disposition(), Disposition::Reject);
+                metrics::rejected(failure.reason.code());
+                tracing::info!(lane = lane.name(), reason = failure.reason.code(), "rejected an event: {failure}");
+                "rejected"
+            }
+        };
+        *outcomes.entry(outcome).or_default() += 1;
+    }
+    for (outcome, count) in outcomes {
+        metrics::deliveries(lane.name(), outcome, count);
+    }
+}
