@@ -2,6 +2,7 @@
 //! came. Nothing is ever acknowledged on a channel other than its own.
 
 use futures::StreamExt;
+use futures::stream::Fuse;
 use lapin::options::{
     BasicAckOptions, BasicCancelOptions, BasicConsumeOptions, BasicQosOptions, BasicRejectOptions, QueueBindOptions,
     QueueDeclareOptions,
@@ -47,7 +48,8 @@ impl Delivery {
 pub struct Consumer {
     queue: String,
     channel: lapin::Channel,
-    stream: lapin::Consumer,
+    /// lapin tells the end once and then waits for ever; a batch may have met it before `next` is asked again.
+    stream: Fuse<lapin::Consumer>,
     tag: String,
     timeout: std::time::Duration,
     /// Something was delivered.
@@ -68,7 +70,8 @@ impl Consumer {
             channel.basic_consume(short(queue), "".into(), BasicConsumeOptions::default(), FieldTable::default());
         let stream = connection.within("consume", consume).await?;
         let tag = stream.tag().as_str().to_owned();
-        Ok(Self { queue: queue.to_owned(), channel, stream, tag, timeout: connection.timeout(), begun: false })
+        let (queue, timeout) = (queue.to_owned(), connection.timeout());
+        Ok(Self { queue, channel, stream: stream.fuse(), tag, timeout, begun: false })
     }
 
     /// A reader of its own: a queue that lives as long as the connection, bound to an exchange.
