@@ -91,6 +91,8 @@ impl Relay {
         // Held for the whole session: the lock lives and dies with it.
         let mut db = self.postgres.pool.acquire().await?.detach();
         while !statements::try_lock_relay(&mut db).await? {
+            // Another instance relays for this one, which may take work.
+            self.health.back(Part::BrokerOut);
             if wait(self.poll, stop).await {
                 return Ok(());
             }
