@@ -6,6 +6,8 @@
 
 #[cfg(feature = "failpoints")]
 mod crash_points;
+mod processes;
+mod servers;
 
 #[path = "../support/mod.rs"]
 mod support;

@@ -117,9 +117,12 @@ async fn a_second_signal_leaves_at_once_and_loses_nothing() {
     let mut run = world.run().await;
     let lock = stuck(&world, &run).await;
     run.signal("TERM");
-    wait_until("it has heard", async || {
-        if run.log().contains("told to stop") { Ok(()) } else { Err("not yet".to_owned()) }
-    })
+    wait_until(
+        "it has heard",
+        async || {
+            if run.log().contains("told to stop") { Ok(()) } else { Err("not yet".to_owned()) }
+        },
+    )
     .await;
     assert!(run.is_running(), "it waits for its batch");
     let told = Instant::now();

@@ -53,6 +53,10 @@ async fn what_cannot_be_booked_is_kept_with_its_reason_and_the_event_behind_it_i
     let mut messages = poison.clone();
     messages.push(order("good"));
     world.publish(&messages).await;
+    world.quiet().await;
+    let (_, metrics) = run.get("/metrics").await;
+    let parked = format!("fis_parking_parked_total{{recorded=\"yes\"}} {}", poison.len());
+    assert!(metrics.lines().any(|line| line == parked), "each went through the dead-letter queue: {metrics}");
     world.rest(&mut run).await;
 
     let rows = sqlx::query("select id, routing_key, reason, detail, status, attempts, body from fis_dead_letter")

@@ -1,6 +1,7 @@
 //! The other people at the broker: publishers that count only what was confirmed, the finance team that reads the feed, and
 //! an observer of the queues.
 
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
 use fis::platform::amqp::management::encode;
@@ -64,6 +65,30 @@ impl World {
         if let Some(publisher) = publisher {
             publisher.close().await;
         }
+    }
+
+    /// Publishes one load after the other, a few messages at a time at the pace of a busy shop, for as long as `until`
+    /// takes; a load that was begun is published whole.
+    pub async fn publish_during<T>(&self, load: impl Fn(usize) -> Vec<Message>, until: impl Future<Output = T>) -> T {
+        let done = AtomicBool::new(false);
+        let until = async {
+            let value = until.await;
+            done.store(true, Ordering::Relaxed);
+            value
+        };
+        let publishing = async {
+            let mut pace = tokio::time::interval(Duration::from_millis(30));
+            for number in 0.. {
+                for window in load(number).chunks(10) {
+                    pace.tick().await;
+                    self.publish_through_trouble(window, 10).await;
+                }
+                if done.load(Ordering::Relaxed) {
+                    break;
+                }
+            }
+        };
+        tokio::join!(until, publishing).0
     }
 
     /// Messages ready in a queue, as the queue itself says.

@@ -16,10 +16,13 @@ pub fn mix(name: &str, count: usize) -> Vec<Message> {
     let seed =
         std::env::var("FIS_TEST_SEED").ok().and_then(|text| text.parse().ok()).unwrap_or_else(|| fastrand::u64(..));
     eprintln!("the mix of {name} is made with FIS_TEST_SEED={seed}");
-    Mix { rng: Rng::with_seed(seed), messages: Vec::new(), orders: Vec::new(), late: Vec::new() }.make(count)
+    Mix { name: name.to_owned(), rng: Rng::with_seed(seed), messages: Vec::new(), orders: Vec::new(), late: Vec::new() }
+        .make(count)
 }
 
 struct Mix {
+    /// What the event ids begin with.
+    name: String,
     rng: Rng,
     messages: Vec<Message>,
     /// Tenant and id of the orders so far that nobody has cancelled.
@@ -44,7 +47,7 @@ impl Mix {
 
     fn one(&mut self, number: usize) -> Message {
         let tenant = TENANTS[self.rng.usize(..TENANTS.len())];
-        let id = format!("evt-{number}");
+        let id = format!("{}-{number}", self.name);
         match self.rng.u8(..100) {
             0..8 => match self.some_message() {
                 Some(message) => rewritten(&message),
@@ -55,7 +58,7 @@ impl Mix {
                 None => self.order(tenant, &id, "EUR"),
             },
             16..20 => {
-                let order = format!("late-{number}");
+                let order = format!("{}-late-{number}", self.name);
                 self.late.push(order_of(tenant, &order, "EUR", "11.90", "1.90"));
                 cancellation_of(tenant, &id, &order)
             }

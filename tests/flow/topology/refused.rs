@@ -58,7 +58,8 @@ async fn the_service_does_not_start_without_the_dead_letter_binding() {
 #[tokio::test(flavor = "multi_thread")]
 async fn the_service_does_not_start_under_a_drop_head_policy() {
     let world = World::new("drop_head").await;
-    let body = json!({"pattern": "^fis\\.ingestion\\.queue$", "apply-to": "queues", "definition": {"overflow": "drop-head"}});
+    let body =
+        json!({"pattern": "^fis\\.ingestion\\.queue$", "apply-to": "queues", "definition": {"overflow": "drop-head"}});
     world.management.put_json(&world.management.object_path("policies", "theirs"), &body).await.unwrap();
     let words = [LIVE, "x-overflow = reject-publish", "x-overflow = drop-head (policy 'theirs')", "rabbitmqctl"];
     refused(&world, &words).await;

@@ -1,0 +1,228 @@
+//! The servers die under load, and come back. A set of servers of its own, shared by these tests one at a time.
+
+use std::fs::File;
+use std::path::{Path, PathBuf};
+use std::process::{Command, Stdio};
+use std::sync::OnceLock;
+use std::time::Duration;
+
+use serde_json::Value;
+use tokio::sync::{Mutex, MutexGuard};
+
+use crate::support::invariants::Disturbed;
+use crate::support::load::{QUICK_RETRIES, TENANTS, mix};
+use crate::support::process::Run;
+use crate::support::servers::Servers;
+use crate::support::wait::{wait_until, wait_within};
+use crate::support::world::{Setup, World};
+
+/// One test at a time harms the servers.
+static TURN: Mutex<()> = Mutex::const_new(());
+
+/// The servers of these tests, all of them up.
+async fn servers() -> (MutexGuard<'static, ()>, Servers) {
+    let turn = TURN.lock().await;
+    let dir = PathBuf::from(env!("CARGO_TARGET_TMPDIR")).join("dev-faults");
+    let servers = tokio::task::spawn_blocking(move || {
+        stop_behind_us(&dir);
+        Servers::private(&dir)
+    });
+    (turn, servers.await.unwrap())
+}
+
+/// Has the servers stopped when the last test process that uses them is gone, however it goes: each holds a shared lock,
+/// and who waits for the exclusive one stops them.
+fn stop_behind_us(dir: &Path) {
+    static USER: OnceLock<File> = OnceLock::new();
+    USER.get_or_init(|| {
+        let path = dir.with_extension("users");
+        let user = File::create(&path).unwrap();
+        user.lock_shared().unwrap();
+        let mut watcher = Command::new("setsid");
+        watcher.arg("flock").arg("-x").arg(&path).arg(concat!(env!("CARGO_MANIFEST_DIR"), "/dev")).arg("down");
+        watcher.env("FIS_DEV_DIR", dir).stdin(Stdio::null()).stdout(Stdio::null()).stderr(Stdio::null());
+        watcher.spawn().unwrap();
+        user
+    });
+}
+
+async fn world(name: &str, servers: &Servers) -> World {
+    World::with(name, Setup { tenants: TENANTS, servers: servers.clone(), ..Setup::default() }).await
+}
+
+async fn act(servers: &Servers, name: &'static str, action: &'static str) {
+    let servers = servers.clone();
+    tokio::task::spawn_blocking(move || servers.server(name, action)).await.unwrap();
+}
+
+async fn parts(run: &Run) -> (u16, Value) {
+    let (status, body) = run.get("/readyz").await;
+    (status, serde_json::from_str::<Value>(&body).unwrap_or_default()["parts"].clone())
+}
+
+/// Waits until `/readyz` says that a part is away.
+async fn wait_away(run: &Run, part: &str, status: u16) {
+    wait_until(&format!("{part} is away"), async || {
+        let (code, parts) = parts(run).await;
+        let away = parts[part].as_str().is_some_and(|state| state.starts_with("away"));
+        if away && code == status { Ok(()) } else { Err(format!("{code} {parts}")) }
+    })
+    .await;
+}
+
+async fn wait_posted(world: &World, more_than: i64) {
+    wait_until("the ledger grows", async || {
+        let now = world.count("select count(*) from fis_journal_entry").await;
+        if now > more_than { Ok(()) } else { Err(format!("{now} entries")) }
+    })
+    .await;
+}
+
+/// How often the most unlucky message was delivered, as the dead letters and the queues can tell: here only that none was
+/// given up.
+async fn none_given_up(world: &World) {
+    let given_up = "select count(*) from fis_dead_letter where reason in ('delivery_limit', 'database_refused')";
+    assert_eq!(world.count(given_up).await, 0, "an outage is not the event's fault");
+}
+
+/// Deliveries that came back after an outage, counted by the session that lost them.
+fn lost_sessions(run: &Run) -> usize {
+    run.log().matches("the intake lost its session").count()
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn while_postgresql_is_away_deliveries_are_held_and_posted_afterwards() {
+    let (_turn, servers) = servers().await;
+    let world = world("pg_crash", &servers).await;
+    let mut run = world.run_with(&QUICK_RETRIES).await;
+    let messages = mix("pg_crash", 1200);
+    let outage = async {
+        wait_posted(&world, 100).await;
+        act(&servers, "postgres", "crash").await;
+        wait_away(&run, "postgres", 503).await;
+        // As long as people need to notice; what is under test is that nothing happens meanwhile.
+        tokio::time::sleep(Duration::from_secs(4)).await;
+        assert_eq!(parts(&run).await.0, 503);
+        assert_eq!(lost_sessions(&run), 0, "deliveries are held, not returned");
+        act(&servers, "postgres", "start").await;
+    };
+    tokio::join!(world.publish_through_trouble(&messages, 20), outage);
+    run.ready().await;
+    world.rest(&mut run).await;
+    assert_eq!(lost_sessions(&run), 0, "no delivery count was spent");
+    none_given_up(&world).await;
+    world.invariants().await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn an_outage_longer_than_the_hold_gives_deliveries_back_once_and_waits() {
+    let (_turn, servers) = servers().await;
+    let world = world("pg_long", &servers).await;
+    let environment = [&QUICK_RETRIES[..], &[("FIS__INTAKE__HOLD_SECONDS", "2")]].concat();
+    let mut run = world.run_with(&environment).await;
+    world.publish(&mix("pg_long", 200)).await;
+    act(&servers, "postgres", "crash").await;
+    wait_until("the session is given up", async || match lost_sessions(&run) {
+        0 => Err(format!("{:?}", parts(&run).await)),
+        _ => Ok(()),
+    })
+    .await;
+    let given_up = lost_sessions(&run);
+    tokio::time::sleep(Duration::from_secs(3)).await;
+    assert_eq!(lost_sessions(&run), given_up, "it comes back only when PostgreSQL answers");
+    act(&servers, "postgres", "start").await;
+    run.ready().await;
+    world.rest(&mut run).await;
+    none_given_up(&world).await;
+    world.invariants().await;
+}
+
+/// A server that does not answer is worse than one that is gone.
+#[tokio::test(flavor = "multi_thread")]
+async fn a_postgresql_that_hangs_is_waited_for() {
+    let (_turn, servers) = servers().await;
+    let world = world("pg_pause", &servers).await;
+    let mut run = world.run_with(&QUICK_RETRIES).await;
+    let messages = mix("pg_pause", 600);
+    let outage = async {
+        wait_posted(&world, 50).await;
+        act(&servers, "postgres", "pause").await;
+        tokio::time::sleep(Duration::from_secs(3)).await;
+        assert_eq!(run.get("/healthz").await.0, 200, "the process lives");
+        act(&servers, "postgres", "resume").await;
+    };
+    tokio::join!(world.publish_through_trouble(&messages, 20), outage);
+    run.ready().await;
+    world.rest(&mut run).await;
+    none_given_up(&world).await;
+    world.invariants().await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn while_redis_is_away_everything_goes_on() {
+    let (_turn, servers) = servers().await;
+    let world = world("redis_crash", &servers).await;
+    let mut run = world.run_with(&QUICK_RETRIES).await;
+    let messages = mix("redis_crash", 1200);
+    let outage = async {
+        wait_posted(&world, 50).await;
+        act(&servers, "redis", "crash").await;
+        wait_away(&run, "redis", 200).await;
+        let before = world.count("select count(*) from fis_journal_entry").await;
+        wait_posted(&world, before).await;
+        act(&servers, "redis", "start").await;
+        wait_until("redis is back", async || {
+            let (_, parts) = parts(&run).await;
+            if parts["redis"] == "ok" { Ok(()) } else { Err(parts.to_string()) }
+        })
+        .await;
+    };
+    tokio::join!(world.publish_through_trouble(&messages, 10), outage);
+    world.rest(&mut run).await;
+    world.invariants_after(Disturbed { redis: true }).await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_redis_that_hangs_slows_but_stops_nothing() {
+    let (_turn, servers) = servers().await;
+    let world = world("redis_pause", &servers).await;
+    let mut run = world.run_with(&QUICK_RETRIES).await;
+    act(&servers, "redis", "pause").await;
+    world.publish(&mix("redis_pause", 300)).await;
+    world.quiet().await;
+    act(&servers, "redis", "resume").await;
+    world.rest(&mut run).await;
+    world.invariants_after(Disturbed { redis: true }).await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn what_was_confirmed_survives_a_crash_of_the_broker() {
+    let (_turn, servers) = servers().await;
+    let world = world("rabbit_crash", &servers).await;
+    let mut run = world.run_with(&QUICK_RETRIES).await;
+    let messages = mix("rabbit_crash", 1200);
+    let outage = async {
+        wait_posted(&world, 100).await;
+        act(&servers, "rabbitmq", "crash").await;
+        wait_away(&run, "broker-in", 503).await;
+        assert!(run.is_running(), "it waits for the broker");
+        act(&servers, "rabbitmq", "start").await;
+    };
+    let publishing = async {
+        // The broker takes its time to come up; the publisher has patience.
+        wait_within("everything is confirmed", Duration::from_secs(90), async || {
+            world.publish_through_trouble(&messages, 20).await;
+            Ok(())
+        })
+        .await;
+    };
+    tokio::join!(publishing, outage);
+    wait_within("it is ready again", Duration::from_secs(60), async || {
+        let seen = parts(&run).await;
+        if seen.0 == 200 { Ok(()) } else { Err(format!("{seen:?}")) }
+    })
+    .await;
+    world.rest(&mut run).await;
+    none_given_up(&world).await;
+    world.invariants().await;
+}
