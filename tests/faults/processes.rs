@@ -57,7 +57,7 @@ async fn connections_closed_by_the_broker_under_load_cost_nothing() {
             close_connections(&world).await;
         }
     };
-    world.publish_during(|number| mix(&format!("closed-{number}"), 100), cutting).await;
+    Box::pin(world.publish_during(|number| mix(&format!("closed-{number}"), 100), cutting)).await;
     assert!(run.log().matches("the intake lost its session").count() >= 2, "it was hit: {}", run.log());
     run.ready().await;
     world.rest(&mut run).await;

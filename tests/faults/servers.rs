@@ -12,7 +12,7 @@ use tokio::sync::{Mutex, MutexGuard};
 use crate::support::invariants::Disturbed;
 use crate::support::load::{QUICK_RETRIES, TENANTS, mix};
 use crate::support::process::Run;
-use crate::support::servers::Servers;
+use crate::support::servers::{DEV, Servers, only_on};
 use crate::support::wait::{wait_until, wait_within};
 use crate::support::world::{Setup, World};
 
@@ -32,6 +32,7 @@ async fn servers() -> (MutexGuard<'static, ()>, Servers) {
 
 /// Has the servers stopped when the last test process that uses them is gone, however it goes: each holds a shared lock,
 /// and who waits for the exclusive one stops them.
+#[expect(clippy::zombie_processes, reason = "it outlives us: that is what it is for")]
 fn stop_behind_us(dir: &Path) {
     static USER: OnceLock<File> = OnceLock::new();
     USER.get_or_init(|| {
@@ -39,8 +40,9 @@ fn stop_behind_us(dir: &Path) {
         let user = File::create(&path).unwrap();
         user.lock_shared().unwrap();
         let mut watcher = Command::new("setsid");
-        watcher.arg("flock").arg("-x").arg(&path).arg(concat!(env!("CARGO_MANIFEST_DIR"), "/dev")).arg("down");
-        watcher.env("FIS_DEV_DIR", dir).stdin(Stdio::null()).stdout(Stdio::null()).stderr(Stdio::null());
+        watcher.arg("flock").arg("-x").arg(&path).args([DEV, "down"]);
+        watcher.stdin(Stdio::null()).stdout(Stdio::null()).stderr(Stdio::null());
+        only_on(dir, &mut watcher);
         watcher.spawn().unwrap();
         user
     });

@@ -54,15 +54,21 @@ impl Servers {
     }
 }
 
-/// Runs `./dev`; with a directory, on the set that lives there and on no other.
+pub const DEV: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/dev");
+
+/// Makes a command act on the set of servers that lives in a directory, and on no other.
+pub fn only_on(dir: &Path, command: &mut Command) {
+    command.env("FIS_DEV_DIR", dir);
+    for name in NAMES {
+        command.env_remove(name);
+    }
+}
+
 fn dev(dir: Option<&Path>, args: &[&str]) -> String {
-    let mut command = Command::new(concat!(env!("CARGO_MANIFEST_DIR"), "/dev"));
+    let mut command = Command::new(DEV);
     command.args(args);
     if let Some(dir) = dir {
-        command.env("FIS_DEV_DIR", dir);
-        for name in NAMES {
-            command.env_remove(name);
-        }
+        only_on(dir, &mut command);
     }
     let output = command.output().unwrap_or_else(|error| panic!("cannot run ./dev: {error}"));
     assert!(output.status.success(), "./dev {args:?} failed:\n{}", String::from_utf8_lossy(&output.stderr));
