@@ -57,7 +57,7 @@ impl World {
                 return Err(format!("{ready} messages in {queue}"));
             }
         }
-        let sql = "select count(*) from fis_outbox where due_at is null or due_at < now() + interval '1 minute'";
+        let sql = "select count(*) from fis_outbox where due_at is null or due_at < now() + interval '15 seconds'";
         let due = self.count(sql).await;
         if due > 0 {
             return Err(format!("{due} rows in the outbox"));
