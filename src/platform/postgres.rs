@@ -119,8 +119,9 @@ impl Postgres {
         Ok(Self { pool, epoch })
     }
 
-    /// Which ledger this is: it changes when PostgreSQL is restored, recreated or failed over, and then what Redis
-    /// remembers of the old one proves nothing. Empty until the first connection.
+    /// Which ledger this is: it changes when PostgreSQL is recovered to an earlier point, recreated or failed over, and then
+    /// what Redis remembers of the old one proves nothing. A cold copy put back in place does not change it. Empty until
+    /// the first connection.
     #[must_use]
     pub fn epoch(&self) -> String {
         self.epoch.read().map(|epoch| epoch.clone()).unwrap_or_default()

@@ -11,6 +11,7 @@ mod configuration;
 mod dialects;
 mod duplicates;
 mod happy;
+mod hostile;
 mod life;
 mod rejections;
 mod schema;
