@@ -43,6 +43,11 @@ impl Rates {
         Self(rates)
     }
 
+    /// Every rate as `(from, to, date, rate)`, the newest first.
+    pub fn all(&self) -> impl Iterator<Item = (Currency, Currency, NaiveDate, Decimal)> {
+        self.0.iter().map(|rate| (rate.from, rate.to, rate.date, rate.rate))
+    }
+
     /// `amount` of `from` in `to`: the newest rate on or before the date applies; a direct rate goes before an inverse
     /// one of the same day.
     ///

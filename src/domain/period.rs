@@ -7,12 +7,22 @@ use chrono_tz::Tz;
 use super::disposition::{Failure, Reason};
 
 /// What to do with an event dated where no period is open.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, serde::Deserialize)]
-#[serde(rename_all = "snake_case")]
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum LateEvents {
     Reject,
     Hold,
     NextOpen,
+}
+
+impl LateEvents {
+    #[must_use]
+    pub const fn as_str(self) -> &'static str {
+        match self {
+            Self::Reject => "reject",
+            Self::Hold => "hold",
+            Self::NextOpen => "next_open",
+        }
+    }
 }
 
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -49,6 +59,17 @@ impl Calendar {
             }
         }
         Ok(Self { timezone, late_events, periods })
+    }
+
+    /// In the order of their days.
+    #[must_use]
+    pub fn periods(&self) -> &[Period] {
+        &self.periods
+    }
+
+    #[must_use]
+    pub fn late_events(&self) -> LateEvents {
+        self.late_events
     }
 
     /// The tenant's local date of an instant.

@@ -192,7 +192,7 @@ async fn check_against_ledger(
     {
         let message =
             format!("entries are booked in {}; it cannot become {}", before.base_currency, books.base_currency);
-        mistakes.push(Mistake { place: "base_currency".to_owned(), message });
+        mistakes.push(Mistake { position: None, place: "base_currency".to_owned(), message });
     }
     let used: Vec<String> =
         sqlx::query_scalar("select distinct account_code from fis_account_balance where tenant_id = $1 order by 1")
@@ -201,7 +201,7 @@ async fn check_against_ledger(
             .await?;
     for code in used.iter().filter(|code| books.account(code).is_none()) {
         let message = "has lines and cannot be removed; set `closed = true` instead".to_owned();
-        mistakes.push(Mistake { place: format!("account `{code}`"), message });
+        mistakes.push(Mistake { position: None, place: format!("account `{code}`"), message });
     }
     if mistakes.is_empty() { Ok(()) } else { Err(BooksError::Mistakes(mistakes)) }
 }

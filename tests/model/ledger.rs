@@ -83,8 +83,14 @@ fn worlds() -> impl Strategy<Value = World> {
     let rates = prop::collection::vec(rate, 0..10);
     let late = prop_oneof![Just("reject"), Just("hold"), Just("next_open")];
     let rules = prop::collection::vec(rules(), 2..6);
-    (prop::collection::vec(account, ACCOUNTS), any::<bool>(), late, rates, rules)
-        .prop_map(|(accounts, rounding, late, rates, rules)| World { accounts, rounding, late, rates, rules })
+    (prop::collection::vec(account, ACCOUNTS), any::<bool>(), late, rates, rules).prop_map(
+        |(accounts, rounding, late, mut rates, rules)| {
+            // Two rates of one pair on one day are a mistake.
+            let mut seen = std::collections::HashSet::new();
+            rates.retain(|rate: &Rate| seen.insert((rate.currency, rate.inverse, rate.day)));
+            World { accounts, rounding, late, rates, rules }
+        },
+    )
 }
 
 fn rules() -> impl Strategy<Value = Rule> {

@@ -4,6 +4,7 @@
 //! | module | what it promises |
 //! |---|---|
 //! | `scenarios` | every rule feature and every reason that mapping can give, one row per event |
+//! | `books` | a wrong books file is told every mistake with its place; a plan tells each difference in meaning |
 //! | `decode` | the five dialects, the limits, and the reason for everything that is not an event |
 //! | `hashes` | payload and entry hashes equal those of an independent program, `golden.py` |
 //! | `ledger` | random books and events map as a tiny, obviously right reference says |
@@ -17,6 +18,7 @@
     reason = "a failing test is what a test is for"
 )]
 
+mod books;
 mod config;
 mod decode;
 mod hashes;

@@ -530,10 +530,10 @@ fn books_that_could_go_wrong_are_refused_with_the_place() {
         (rule(&format!("{lines}\n{}", rule(lines))), "rule `r`", "appears twice"),
         (account("currency = \"XAU\""), "account `x`", "ISO 4217"),
         (format!("{}{}", account(""), account("")), "account `x`", "appears twice"),
-        (account("colour = \"red\""), "line", "colour"),
+        (account("colour = \"red\""), "account `x`", "colour"),
         (
             "[[periods]]\nname = \"x\"\nstarts = 2026-02-28\nends = 2026-03-31\nstatus = \"open\"\n".to_owned(),
-            "periods",
+            "period `x`",
             "overlap",
         ),
         ("[[rates]]\nfrom = \"USD\"\nto = \"EUR\"\ndate = 2026-02-01\nrate = \"0\"\n".to_owned(), "rate", "positive"),

@@ -1,109 +1,237 @@
-//! The shape of a books file, as TOML sees it. Nothing is checked but types and names.
+//! The shape of a books file. TOML enters, the things it names leave, each with its place. Kinds, names of fields and words
+//! are checked here; what the things mean to one another is not.
 
+use chrono::NaiveDate;
 use serde::Deserialize;
-use toml::value::Datetime;
+use toml::Spanned;
+use toml::de::{DeTable, DeValue, ValueDeserializer};
 
+use super::fields::{Fields, Text};
+use super::mistake::Mistakes;
 use super::{AccountType, Unmatched};
 use crate::domain::period::LateEvents;
 use crate::domain::retry::RetryPolicy;
 
-#[derive(Deserialize)]
-#[serde(deny_unknown_fields)]
+const SETTINGS: [&str; 11] = [
+    "tenant",
+    "name",
+    "base_currency",
+    "timezone",
+    "late_events",
+    "unmatched",
+    "rounding_account",
+    "accounts",
+    "periods",
+    "rates",
+    "rules",
+];
+const OF_ACCOUNT: [&str; 5] = ["code", "name", "type", "currency", "closed"];
+const OF_PERIOD: [&str; 4] = ["name", "starts", "ends", "status"];
+const OF_RATE: [&str; 4] = ["from", "to", "date", "rate"];
+const OF_RULE: [&str; 11] =
+    ["name", "on", "when", "date", "currency", "description", "each", "reverses", "ignore", "lines", "retry"];
+const OF_LINE: [&str; 5] = ["debit", "credit", "amount", "currency", "when"];
+const OF_RETRY: [&str; 5] =
+    ["max_retries", "base_delay_seconds", "backoff_multiplier", "max_delay_seconds", "jitter_seconds"];
+
+const LATE_EVENTS: [(&str, LateEvents); 3] =
+    [("reject", LateEvents::Reject), ("hold", LateEvents::Hold), ("next_open", LateEvents::NextOpen)];
+const UNMATCHED: [(&str, Unmatched); 2] = [("reject", Unmatched::Reject), ("ignore", Unmatched::Ignore)];
+const OPEN: [(&str, bool); 2] = [("open", true), ("closed", false)];
+
 pub struct File {
-    pub tenant: String,
-    #[serde(default)]
+    pub tenant: Option<Text>,
     pub name: String,
-    pub base_currency: String,
-    #[serde(default = "utc")]
-    pub timezone: String,
-    #[serde(default = "reject_late")]
+    pub base_currency: Option<Text>,
+    pub timezone: Option<Text>,
     pub late_events: LateEvents,
-    #[serde(default = "reject_unmatched")]
     pub unmatched: Unmatched,
-    pub rounding_account: Option<String>,
-    #[serde(default)]
+    pub rounding_account: Option<Text>,
     pub accounts: Vec<AccountSource>,
-    #[serde(default)]
     pub periods: Vec<PeriodSource>,
-    #[serde(default)]
     pub rates: Vec<RateSource>,
-    #[serde(default)]
     pub rules: Vec<RuleSource>,
 }
 
-fn utc() -> String {
-    "UTC".to_owned()
-}
-
-fn reject_late() -> LateEvents {
-    LateEvents::Reject
-}
-
-fn reject_unmatched() -> Unmatched {
-    Unmatched::Reject
-}
-
-#[derive(Deserialize)]
-#[serde(deny_unknown_fields)]
 pub struct AccountSource {
-    pub code: String,
-    #[serde(default)]
+    pub place: String,
+    pub code: Option<Text>,
     pub name: String,
-    pub r#type: AccountType,
-    pub currency: Option<String>,
-    #[serde(default)]
+    pub kind: Option<AccountType>,
+    pub currency: Option<Text>,
     pub closed: bool,
 }
 
-#[derive(Deserialize)]
-#[serde(rename_all = "snake_case")]
-pub enum PeriodStatus {
-    Open,
-    Closed,
-}
-
-#[derive(Deserialize)]
-#[serde(deny_unknown_fields)]
 pub struct PeriodSource {
-    pub name: String,
-    pub starts: Datetime,
-    pub ends: Datetime,
-    pub status: PeriodStatus,
+    pub place: String,
+    pub name: Option<Text>,
+    pub starts: Option<(usize, NaiveDate)>,
+    pub ends: Option<(usize, NaiveDate)>,
+    pub open: Option<bool>,
 }
 
-#[derive(Deserialize)]
-#[serde(deny_unknown_fields)]
 pub struct RateSource {
-    pub from: String,
-    pub to: String,
-    pub date: Datetime,
-    pub rate: String,
+    pub place: String,
+    pub at: usize,
+    pub from: Option<Text>,
+    pub to: Option<Text>,
+    pub date: Option<(usize, NaiveDate)>,
+    pub rate: Option<Text>,
 }
 
-#[derive(Deserialize)]
-#[serde(deny_unknown_fields)]
 pub struct RuleSource {
-    pub name: String,
-    pub on: String,
-    pub when: Option<String>,
-    pub date: Option<String>,
-    pub currency: Option<String>,
-    pub description: Option<String>,
-    pub each: Option<String>,
-    pub reverses: Option<String>,
-    #[serde(default)]
+    pub place: String,
+    pub at: usize,
+    pub name: Option<Text>,
+    pub on: Option<Text>,
+    pub when: Option<Text>,
+    pub date: Option<Text>,
+    pub currency: Option<Text>,
+    pub description: Option<Text>,
+    pub each: Option<Text>,
+    pub reverses: Option<Text>,
     pub ignore: bool,
-    #[serde(default)]
     pub lines: Vec<LineSource>,
-    pub retry: Option<RetryPolicy>,
+    pub retry: Option<(usize, RetryPolicy)>,
 }
 
-#[derive(Deserialize)]
-#[serde(deny_unknown_fields)]
 pub struct LineSource {
-    pub debit: Option<String>,
-    pub credit: Option<String>,
-    pub amount: String,
-    pub currency: Option<String>,
-    pub when: Option<String>,
+    pub place: String,
+    pub at: usize,
+    pub debit: Option<Text>,
+    pub credit: Option<Text>,
+    pub amount: Option<Text>,
+    pub currency: Option<Text>,
+    pub when: Option<Text>,
+}
+
+impl File {
+    pub fn read(text: &str, root: &DeTable<'_>, mistakes: &mut Mistakes) -> Self {
+        let file = Fields::new(text, root, 0, String::new());
+        file.only(&SETTINGS, mistakes);
+        Self {
+            tenant: file.required_text("tenant", mistakes),
+            name: file.text("name", mistakes).map(|name| name.value).unwrap_or_default(),
+            base_currency: file.required_text("base_currency", mistakes),
+            timezone: file.text("timezone", mistakes),
+            late_events: file.word("late_events", &LATE_EVENTS, mistakes).unwrap_or(LateEvents::Reject),
+            unmatched: file.word("unmatched", &UNMATCHED, mistakes).unwrap_or(Unmatched::Reject),
+            rounding_account: file.text("rounding_account", mistakes),
+            accounts: all(file.tables("accounts", "account", mistakes), |one| account(one, mistakes)),
+            periods: all(file.tables("periods", "period", mistakes), |one| period(one, mistakes)),
+            rates: all(file.tables("rates", "rate", mistakes), |one| rate(one, mistakes)),
+            rules: all(file.tables("rules", "rule", mistakes), |one| rule(one, mistakes)),
+        }
+    }
+}
+
+fn all<'a, T>(tables: Vec<Fields<'a>>, read: impl FnMut(Fields<'a>) -> T) -> Vec<T> {
+    tables.into_iter().map(read).collect()
+}
+
+/// From here on the thing is called by its name.
+fn named<'a>(mut fields: Fields<'a>, what: &str, key: &str, mistakes: &mut Mistakes) -> (Fields<'a>, Option<Text>) {
+    let name = fields.required_text(key, mistakes);
+    if let Some(name) = &name {
+        fields.place = format!("{what} `{}`", name.value);
+    }
+    (fields, name)
+}
+
+fn account(fields: Fields<'_>, mistakes: &mut Mistakes) -> AccountSource {
+    let (fields, code) = named(fields, "account", "code", mistakes);
+    fields.only(&OF_ACCOUNT, mistakes);
+    fields.required("type", mistakes);
+    AccountSource {
+        code,
+        name: fields.text("name", mistakes).map(|name| name.value).unwrap_or_default(),
+        kind: fields.word("type", &AccountType::WORDS, mistakes),
+        currency: fields.text("currency", mistakes),
+        closed: fields.flag("closed", mistakes),
+        place: fields.place,
+    }
+}
+
+fn period(fields: Fields<'_>, mistakes: &mut Mistakes) -> PeriodSource {
+    let (fields, name) = named(fields, "period", "name", mistakes);
+    fields.only(&OF_PERIOD, mistakes);
+    fields.required("status", mistakes);
+    PeriodSource {
+        name,
+        starts: fields.required_date("starts", mistakes),
+        ends: fields.required_date("ends", mistakes),
+        open: fields.word("status", &OPEN, mistakes),
+        place: fields.place,
+    }
+}
+
+fn rate(mut fields: Fields<'_>, mistakes: &mut Mistakes) -> RateSource {
+    let (from, to) = (fields.required_text("from", mistakes), fields.required_text("to", mistakes));
+    let date = fields.required_date("date", mistakes);
+    if let (Some(from), Some(to), Some((_, date))) = (&from, &to, &date) {
+        fields.place = format!("rate {} to {} of {date}", from.value, to.value);
+    }
+    fields.only(&OF_RATE, mistakes);
+    let rate = fields.required_text("rate", mistakes);
+    RateSource { at: fields.at, place: fields.place, from, to, date, rate }
+}
+
+fn rule(fields: Fields<'_>, mistakes: &mut Mistakes) -> RuleSource {
+    let (fields, name) = named(fields, "rule", "name", mistakes);
+    fields.only(&OF_RULE, mistakes);
+    let retry = fields.member("retry").and_then(|value| retry(&fields.place, value, mistakes));
+    let lines = fields.tables("lines", "line", mistakes);
+    let lines = all(lines, |mut one| {
+        one.place = format!("{}, {}", fields.place, one.place);
+        line(one, mistakes)
+    });
+    RuleSource {
+        at: fields.at,
+        name,
+        on: fields.required_text("on", mistakes),
+        when: fields.text("when", mistakes),
+        date: fields.text("date", mistakes),
+        currency: fields.text("currency", mistakes),
+        description: fields.text("description", mistakes),
+        each: fields.text("each", mistakes),
+        reverses: fields.text("reverses", mistakes),
+        ignore: fields.flag("ignore", mistakes),
+        lines,
+        retry,
+        place: fields.place,
+    }
+}
+
+fn line(fields: Fields<'_>, mistakes: &mut Mistakes) -> LineSource {
+    fields.only(&OF_LINE, mistakes);
+    LineSource {
+        at: fields.at,
+        debit: fields.text("debit", mistakes),
+        credit: fields.text("credit", mistakes),
+        amount: fields.required_text("amount", mistakes),
+        currency: fields.text("currency", mistakes),
+        when: fields.text("when", mistakes),
+        place: fields.place,
+    }
+}
+
+/// The policy is the one of the configuration, so serde reads it; its first mistake is the only one told.
+fn retry(place: &str, value: &Spanned<DeValue<'_>>, mistakes: &mut Mistakes) -> Option<(usize, RetryPolicy)> {
+    let at = value.span().start;
+    let place = format!("{place}, retry");
+    if let DeValue::Table(members) = value.get_ref()
+        && members.keys().any(|key| !OF_RETRY.contains(&key.get_ref().as_ref()))
+    {
+        Fields::new("", members, at, place).only(&OF_RETRY, mistakes);
+        return None;
+    }
+    match RetryPolicy::deserialize(ValueDeserializer::from(value.clone())) {
+        Ok(policy) => Some((at, policy)),
+        Err(error) => {
+            // serde's own words are about Rust.
+            let message = "takes whole numbers, and for `backoff_multiplier` any number";
+            mistakes.add(error.span().map_or(at, |span| span.start), &place, message);
+            None
+        }
+    }
 }

@@ -2,9 +2,15 @@
 //! mistake at once. Books that would let an event be booked in two ways, or to an account that does not exist,
 //! are never made.
 
+mod compile_rule;
+mod fields;
 mod file;
+mod mistake;
+mod outline;
+mod plan;
 mod rule;
 mod source;
+mod topic;
 
 use std::collections::HashMap;
 
@@ -17,16 +23,39 @@ use super::ids::{AccountCode, TenantId};
 use super::money::Currency;
 use super::period::Calendar;
 use super::retry::RetryPolicy;
+pub use mistake::{Mistake, Position};
+pub use plan::{Act, Change, Detail, Plan, Thing};
 pub use rule::{Mapped, ReversalRequest, Rule};
 
-#[derive(Debug, Clone, Copy, PartialEq, Eq, serde::Deserialize)]
-#[serde(rename_all = "snake_case")]
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum AccountType {
     Asset,
     Liability,
     Equity,
     Income,
     Expense,
+}
+
+impl AccountType {
+    /// The words of the books file.
+    pub const WORDS: [(&'static str, Self); 5] = [
+        ("asset", Self::Asset),
+        ("liability", Self::Liability),
+        ("equity", Self::Equity),
+        ("income", Self::Income),
+        ("expense", Self::Expense),
+    ];
+
+    #[must_use]
+    pub const fn as_str(self) -> &'static str {
+        match self {
+            Self::Asset => "asset",
+            Self::Liability => "liability",
+            Self::Equity => "equity",
+            Self::Income => "income",
+            Self::Expense => "expense",
+        }
+    }
 }
 
 #[derive(Debug, Clone)]
@@ -40,8 +69,7 @@ pub struct Account {
 }
 
 /// What becomes of an event that no rule matches.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, serde::Deserialize)]
-#[serde(rename_all = "snake_case")]
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Unmatched {
     Reject,
     Ignore,
@@ -62,19 +90,6 @@ pub struct Books {
     rules: Vec<Rule>,
 }
 
-/// A mistake in a books file: where, and what.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Mistake {
-    pub place: String,
-    pub message: String,
-}
-
-impl std::fmt::Display for Mistake {
-    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        if self.place.is_empty() { f.write_str(&self.message) } else { write!(f, "{}: {}", self.place, self.message) }
-    }
-}
-
 impl Books {
     /// Compiles a books file as the given version.
     ///
@@ -82,6 +97,12 @@ impl Books {
     /// Every mistake in it.
     pub fn parse(text: &str, version: i32) -> Result<Self, Vec<Mistake>> {
         source::parse(text, version)
+    }
+
+    /// The base currency of a stored version, also of one that this program cannot compile any more.
+    #[must_use]
+    pub fn base_currency_of(text: &str) -> Option<String> {
+        toml::from_str::<toml::Table>(text).ok()?.get("base_currency")?.as_str().map(str::to_owned)
     }
 
     #[must_use]

@@ -6,6 +6,7 @@ use std::borrow::Cow;
 use chrono::{DateTime, NaiveDate, Utc};
 
 use super::Books;
+use super::topic::TopicPattern;
 use crate::domain::disposition::{Failure, Reason};
 use crate::domain::entry::{BalancedEntry, DraftEntry, DraftLine, LINES_MAX, Side};
 use crate::domain::event::InboundEvent;
@@ -212,82 +213,4 @@ fn scope<'a>(event: &'a InboundEvent<'a>, occurred_at: Option<&'a str>) -> Scope
         None => scope.bind_json("correlationId", &MISSING),
     }
     scope
-}
-
-/// A topic pattern: words separated by dots, `*` for one word, `#` for any number of them.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub struct TopicPattern(Vec<Word>);
-
-#[derive(Debug, Clone, PartialEq, Eq)]
-enum Word {
-    Exactly(String),
-    One,
-    Any,
-}
-
-impl TopicPattern {
-    #[must_use]
-    pub fn new(text: &str) -> Self {
-        let word = |word: &str| match word {
-            "*" => Word::One,
-            "#" => Word::Any,
-            other => Word::Exactly(other.to_owned()),
-        };
-        Self(text.split('.').map(word).collect())
-    }
-
-    #[must_use]
-    pub fn matches(&self, key: &str) -> bool {
-        // Two fingers and one place to go back to: linear for one `#`, never exponential for many.
-        let words: Vec<&str> = key.split('.').collect();
-        let (mut p, mut w, mut back) = (0, 0, None);
-        while w < words.len() {
-            match (self.0.get(p), words.get(w)) {
-                (Some(Word::Any), _) => {
-                    back = Some((p, w));
-                    p += 1;
-                    continue;
-                }
-                (Some(Word::One), Some(_)) => {}
-                (Some(Word::Exactly(expected)), Some(word)) if expected == word => {}
-                _ => match back {
-                    Some((any, from)) => {
-                        back = Some((any, from + 1));
-                        (p, w) = (any + 1, from + 1);
-                        continue;
-                    }
-                    None => return false,
-                },
-            }
-            p += 1;
-            w += 1;
-        }
-        self.0.iter().skip(p).all(|word| *word == Word::Any)
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn a_topic_pattern_matches_as_the_broker_would() {
-        for (pattern, key, expected) in [
-            ("a.b.c", "a.b.c", true),
-            ("a.b.c", "a.b", false),
-            ("a.*.c", "a.b.c", true),
-            ("a.*", "a.b.c", false),
-            ("a.#", "a", true),
-            ("a.#", "a.b.c", true),
-            ("#", "anything.at.all", true),
-            ("#.c", "a.b.c", true),
-            ("#.c", "a.b.c.d", false),
-            ("#.b.#", "a.b.c", true),
-            ("#.b.#.c", "b.x.b.y.c", true),
-            ("*.*.*", "a.b", false),
-            ("#.#.#", "a", true),
-        ] {
-            assert_eq!(TopicPattern::new(pattern).matches(key), expected, "{pattern} on {key}");
-        }
-    }
 }

@@ -1,64 +1,65 @@
-//! The books file: TOML enters, compiled books or a list of every mistake leaves.
+//! The books file: TOML enters, compiled books or a list of every mistake leaves. Settings, accounts, periods and rates are
+//! compiled here, rules in `compile_rule.rs`.
 
 use std::collections::HashMap;
 
-use chrono::NaiveDate;
-use toml::value::Datetime;
+use toml::de::DeTable;
 
-use super::file::{AccountSource, File, LineSource, PeriodSource, PeriodStatus, RateSource, RuleSource};
-use super::rule::{Action, LineRule, PostAction, ROOTS, ReverseAction, TopicPattern};
-use super::{Account, Books, Mistake, Rule};
-use crate::domain::entry::Side;
-use crate::domain::expr::{Expr, ParseError, Template, closest};
+use super::fields::Text;
+use super::file::{AccountSource, File, PeriodSource, RateSource};
+use super::mistake::{Mistakes, line_of};
+use super::{Account, AccountType, Books, Mistake};
+use crate::domain::expr::closest;
 use crate::domain::fx::{Rate, Rates};
 use crate::domain::ids::{AccountCode, TenantId};
 use crate::domain::json::decimal_from_str;
 use crate::domain::money::Currency;
 use crate::domain::period::{Calendar, Period};
-use crate::domain::retry::RetryPolicy;
 
 /// A chart beyond this is a mistake in the generator that wrote it.
 const ACCOUNTS_MAX: usize = 200_000;
-const RULES_MAX: usize = 10_000;
+/// What follows the first broken lines is mostly their echo.
+const SYNTAX_MISTAKES_MAX: usize = 20;
 
 pub(super) fn parse(text: &str, version: i32) -> Result<Books, Vec<Mistake>> {
-    let file: File = toml::from_str(text).map_err(|error| {
-        let line = error.span().map_or(1, |span| text.get(..span.start).unwrap_or("").matches('\n').count() + 1);
-        vec![Mistake { place: format!("line {line}"), message: error.message().to_owned() }]
-    })?;
-    let mut compiler = Compiler::default();
-    let books = compiler.books(file, version);
-    match books {
+    let mut mistakes = Mistakes::default();
+    let (root, errors) = DeTable::parse_recoverable(text);
+    for error in errors.iter().take(SYNTAX_MISTAKES_MAX) {
+        mistakes.add(error.span().map_or(0, |span| span.start), "", error.message().replace('\n', ", "));
+    }
+    // What a broken text seems to say is not worth complaining about.
+    if !mistakes.is_empty() {
+        return Err(mistakes.told(text));
+    }
+    let file = File::read(text, root.get_ref(), &mut mistakes);
+    let mut compiler = Compiler { text, mistakes, accounts: HashMap::new() };
+    match compiler.books(file, version) {
         Some(books) if compiler.mistakes.is_empty() => Ok(books),
-        _ => Err(compiler.mistakes),
+        _ => Err(compiler.mistakes.told(text)),
     }
 }
 
 /// Goes through the whole file and writes down every mistake, instead of stopping at the first.
-#[derive(Default)]
-struct Compiler {
-    mistakes: Vec<Mistake>,
-    accounts: HashMap<String, Account>,
+pub(super) struct Compiler<'t> {
+    text: &'t str,
+    pub mistakes: Mistakes,
+    pub accounts: HashMap<String, Account>,
 }
 
-impl Compiler {
-    fn mistake(&mut self, place: &str, message: impl Into<String>) {
-        self.mistakes.push(Mistake { place: place.to_owned(), message: message.into() });
-    }
-
+impl Compiler<'_> {
     fn books(&mut self, file: File, version: i32) -> Option<Books> {
-        let tenant_id = TenantId::parse(&file.tenant).map_err(|error| self.mistake("tenant", error.to_string())).ok();
-        let base_currency = self.currency("base_currency", &file.base_currency);
-        let timezone = file.timezone.parse::<chrono_tz::Tz>();
-        if timezone.is_err() {
-            self.mistake("timezone", format!("`{}` is not a time zone such as Europe/Berlin", file.timezone));
-        }
+        let tenant_id = file.tenant.and_then(|tenant| {
+            TenantId::parse(&tenant.value)
+                .map_err(|error| self.mistakes.add(tenant.at, "tenant", error.to_string()))
+                .ok()
+        });
+        let base_currency = file.base_currency.and_then(|code| self.currency("base_currency", &code));
+        let timezone = file.timezone.map_or(Some(chrono_tz::UTC), |name| self.timezone(&name));
         self.accounts(file.accounts);
         let periods = self.periods(file.periods);
-        let calendar = Calendar::new(timezone.unwrap_or(chrono_tz::UTC), file.late_events, periods)
-            .map_err(|message| self.mistake("periods", message))
-            .ok();
-        let rates = file.rates.into_iter().filter_map(|rate| self.rate(&rate)).collect();
+        // Overlaps have been told already, with their places.
+        let calendar = Calendar::new(timezone.unwrap_or(chrono_tz::UTC), file.late_events, periods).ok();
+        let rates = self.rates(&file.rates);
         let rounding_account = file.rounding_account.and_then(|code| self.rounding_account(&code, base_currency));
         let rules = self.rules(file.rules);
         Some(Books {
@@ -75,203 +76,141 @@ impl Compiler {
         })
     }
 
-    fn currency(&mut self, place: &str, code: &str) -> Option<Currency> {
+    /// Complains about the second of two things with one name; true for the first.
+    pub(super) fn once(&mut self, seen: &mut HashMap<String, usize>, place: &str, name: &str, at: usize) -> bool {
+        let Some(first) = seen.get(name) else {
+            seen.insert(name.to_owned(), at);
+            return true;
+        };
+        let message = format!("appears twice, first on line {}", line_of(self.text, *first));
+        self.mistakes.add(at, place, message);
+        false
+    }
+
+    pub(super) fn currency(&mut self, place: &str, code: &Text) -> Option<Currency> {
+        self.currency_at(place, code.at, &code.value)
+    }
+
+    pub(super) fn currency_at(&mut self, place: &str, at: usize, code: &str) -> Option<Currency> {
         let currency = Currency::parse(code);
         if currency.is_none() {
-            self.mistake(place, format!("`{code}` is not an ISO 4217 currency"));
+            // `eur` and `EURO` are the usual slips.
+            let near = code.trim().get(..3).map(str::to_uppercase).filter(|near| Currency::parse(near).is_some());
+            let hint = near.map(|near| format!(", did you mean `{near}`?")).unwrap_or_default();
+            self.mistakes.add(at, place, format!("`{code}` is not an ISO 4217 currency{hint}"));
         }
         currency
     }
 
+    fn timezone(&mut self, name: &Text) -> Option<chrono_tz::Tz> {
+        let zone = name.value.parse::<chrono_tz::Tz>().ok();
+        if zone.is_none() {
+            let names = || chrono_tz::TZ_VARIANTS.iter().map(|zone| zone.name());
+            let of_city =
+                |zone: &&str| zone.rsplit('/').next().is_some_and(|city| city.eq_ignore_ascii_case(&name.value));
+            let hint = match names().find(of_city).or_else(|| closest(&name.value, names())) {
+                Some(near) => format!(", did you mean `{near}`?"),
+                None => " such as Europe/Berlin".to_owned(),
+            };
+            self.mistakes.add(name.at, "timezone", format!("`{}` is not a time zone{hint}", name.value));
+        }
+        zone
+    }
+
     fn accounts(&mut self, sources: Vec<AccountSource>) {
         if sources.len() > ACCOUNTS_MAX {
-            self.mistake("accounts", format!("there are more than {ACCOUNTS_MAX}"));
+            self.mistakes.add(0, "accounts", format!("there are more than {ACCOUNTS_MAX}"));
             return;
         }
+        let mut seen = HashMap::with_capacity(sources.len());
         for source in sources {
-            let place = format!("account `{}`", source.code);
-            let code = match AccountCode::parse(&source.code) {
-                Ok(code) => code,
-                Err(error) => {
-                    self.mistake(&place, format!("the code {error}"));
-                    continue;
+            let place = &source.place;
+            let currency = source.currency.and_then(|currency| self.currency(place, &currency));
+            let Some(text) = source.code else { continue };
+            self.once(&mut seen, place, &text.value, text.at);
+            match AccountCode::parse(&text.value) {
+                Err(error) => self.mistakes.add(text.at, place, format!("the code {error}")),
+                Ok(code) => {
+                    // Without its type the file is refused; the account is still known to the rules.
+                    let kind = source.kind.unwrap_or(AccountType::Asset);
+                    let account = Account { code, name: source.name, kind, currency, closed: source.closed };
+                    self.accounts.insert(text.value, account);
                 }
-            };
-            let currency = source.currency.and_then(|currency| self.currency(&place, &currency));
-            let account = Account { code, name: source.name, kind: source.r#type, currency, closed: source.closed };
-            if self.accounts.insert(source.code, account).is_some() {
-                self.mistake(&place, "appears twice");
             }
         }
     }
 
-    fn known_account(&mut self, place: &str, code: &str) {
+    pub(super) fn known_account(&mut self, place: &str, at: usize, code: &str) {
         if self.accounts.contains_key(code) {
             return;
         }
-        let near = closest(code, self.accounts.keys().map(String::as_str));
-        let hint = near.map(|near| format!(", did you mean `{near}`?")).unwrap_or_default();
-        self.mistake(place, format!("unknown account `{code}`{hint}"));
+        // The least code of those that are equally near, so that the same file is always told the same.
+        let mut codes: Vec<&str> = self.accounts.keys().map(String::as_str).collect();
+        codes.sort_unstable();
+        let hint = closest(code, codes).map(|near| format!(", did you mean `{near}`?")).unwrap_or_default();
+        self.mistakes.add(at, place, format!("unknown account `{code}`{hint}"));
     }
 
     /// What conversion leaves over is in the base currency, so its account must take that.
-    fn rounding_account(&mut self, code: &str, base: Option<Currency>) -> Option<AccountCode> {
+    fn rounding_account(&mut self, text: &Text, base: Option<Currency>) -> Option<AccountCode> {
         let place = "rounding_account";
-        self.known_account(place, code);
-        let (code, only) = self.accounts.get(code).map(|account| (account.code.clone(), account.currency))?;
+        self.known_account(place, text.at, &text.value);
+        let (code, only) = self.accounts.get(&text.value).map(|account| (account.code.clone(), account.currency))?;
         if let (Some(only), Some(base)) = (only, base)
             && only != base
         {
-            self.mistake(place, format!("account `{code}` takes {only} only, residues are in {base}"));
+            self.mistakes.add(text.at, place, format!("account `{code}` takes {only} only, residues are in {base}"));
         }
         Some(code)
     }
 
     fn periods(&mut self, sources: Vec<PeriodSource>) -> Vec<Period> {
-        let mut periods = Vec::with_capacity(sources.len());
+        let mut seen = HashMap::new();
+        let mut placed = Vec::with_capacity(sources.len());
         for source in sources {
-            let place = format!("period `{}`", source.name);
-            if periods.iter().any(|period: &Period| period.name == source.name) {
-                self.mistake(&place, "appears twice");
+            let Some(name) = source.name else { continue };
+            self.once(&mut seen, &source.place, &name.value, name.at);
+            let (Some((at, starts)), Some((ends_at, ends))) = (source.starts, source.ends) else { continue };
+            if ends < starts {
+                self.mistakes.add(ends_at, &source.place, format!("ends before it starts, which is on {starts}"));
+                continue;
             }
-            let (starts, ends) = (self.date(&place, source.starts), self.date(&place, source.ends));
-            if let (Some(starts), Some(ends)) = (starts, ends) {
-                let open = matches!(source.status, PeriodStatus::Open);
-                periods.push(Period { name: source.name, starts, ends, open });
-            }
+            let period = Period { name: name.value, starts, ends, open: source.open.unwrap_or(false) };
+            placed.push((at, source.place, period));
         }
-        periods
+        placed.sort_by_key(|(_, _, period)| period.starts);
+        // The one that reaches farthest so far: a long period may cover several short ones.
+        let mut farthest: Option<&Period> = None;
+        for (at, place, period) in &placed {
+            if let Some(before) = farthest.filter(|before| period.starts <= before.ends) {
+                let Period { name, starts, ends, .. } = before;
+                self.mistakes.add(*at, place, format!("overlaps period `{name}`, which is from {starts} to {ends}"));
+            }
+            farthest = farthest.filter(|before| before.ends >= period.ends).or(Some(period));
+        }
+        placed.into_iter().map(|(_, _, period)| period).collect()
     }
 
-    fn date(&mut self, place: &str, value: Datetime) -> Option<NaiveDate> {
-        let date = match value {
-            Datetime { date: Some(date), time: None, offset: None } => {
-                NaiveDate::from_ymd_opt(i32::from(date.year), u32::from(date.month), u32::from(date.day))
-            }
-            _ => None,
-        };
-        if date.is_none() {
-            self.mistake(place, format!("`{value}` is not a date such as 2026-02-01"));
-        }
-        date
-    }
-
-    fn rate(&mut self, source: &RateSource) -> Option<Rate> {
-        let place = format!("rate {} to {} of {}", source.from, source.to, source.date);
-        let (from, to) = (self.currency(&place, &source.from), self.currency(&place, &source.to));
-        let date = self.date(&place, source.date);
-        let rate = decimal_from_str(&source.rate).ok();
-        let rate = rate.and_then(|rate| Rate::new(from?, to?, date?, rate));
-        if rate.is_none() && from.is_some() && to.is_some() && date.is_some() {
-            self.mistake(
-                &place,
-                format!("`{}` is not a positive rate of at most 12 digits between two currencies", source.rate),
-            );
-        }
-        rate
-    }
-
-    fn rules(&mut self, sources: Vec<RuleSource>) -> Vec<Rule> {
-        if sources.len() > RULES_MAX {
-            self.mistake("rules", format!("there are more than {RULES_MAX}"));
-            return Vec::new();
-        }
-        let mut rules: Vec<Rule> = Vec::with_capacity(sources.len());
+    fn rates(&mut self, sources: &[RateSource]) -> Vec<Rate> {
+        let mut seen = HashMap::new();
+        let mut rates = Vec::with_capacity(sources.len());
         for source in sources {
-            let place = format!("rule `{}`", source.name);
-            if source.name.is_empty() || source.name.len() > 255 {
-                self.mistake(&place, "a name has 1 to 255 bytes");
-            }
-            if rules.iter().any(|rule| rule.name == source.name) {
-                self.mistake(&place, "appears twice");
-            }
-            if let Some(rule) = self.rule(&place, source) {
-                rules.push(rule);
-            }
-        }
-        rules
-    }
-
-    fn rule(&mut self, place: &str, source: RuleSource) -> Option<Rule> {
-        let roots = roots(source.each.is_some());
-        let outer = roots_outside_each();
-        let when = self.optional(place, "when", source.when.as_deref(), &outer);
-        let date = self.optional(place, "date", source.date.as_deref(), &outer);
-        let kinds = [source.ignore, source.reverses.is_some(), !source.lines.is_empty()];
-        if kinds.iter().filter(|given| **given).count() != 1 {
-            self.mistake(place, "needs exactly one of `lines`, `reverses` and `ignore = true`");
-            return None;
-        }
-        let action = if source.ignore {
-            Action::Ignore
-        } else if let Some(original) = &source.reverses {
-            let description =
-                source.description.as_deref().and_then(|text| self.template(place, "description", text, &outer));
-            Action::Reverse(Box::new(ReverseAction {
-                original: self.expr(place, "reverses", original, &outer)?,
-                date,
-                description,
-            }))
-        } else {
-            let Some(currency) = &source.currency else {
-                self.mistake(place, "`currency` is missing");
-                return None;
+            let place = source.place.as_str();
+            let from = source.from.as_ref().and_then(|code| self.currency(place, code));
+            let to = source.to.as_ref().and_then(|code| self.currency(place, code));
+            let (Some(from), Some(to), Some((_, date)), Some(text)) = (from, to, source.date, &source.rate) else {
+                continue;
             };
-            let currency = self.expr(place, "currency", currency, &roots);
-            let each = self.optional(place, "each", source.each.as_deref(), &outer);
-            let description = source.description.as_deref().unwrap_or(&source.name);
-            let description = self.template(place, "description", description, &outer);
-            let lines =
-                source.lines.iter().enumerate().filter_map(|(n, line)| self.line(place, n + 1, line, &roots)).collect();
-            Action::Post(Box::new(PostAction { each, date, currency: currency?, description: description?, lines }))
-        };
-        if let Some(fault) = source.retry.as_ref().and_then(RetryPolicy::fault) {
-            self.mistake(place, format!("`retry`: {fault}"));
-        }
-        Some(Rule { name: source.name, on: TopicPattern::new(&source.on), when, action, retry: source.retry })
-    }
-
-    fn line(&mut self, place: &str, number: usize, source: &LineSource, roots: &[&str]) -> Option<LineRule> {
-        let place = format!("{place}, line {number}");
-        let (side, account) = match (&source.debit, &source.credit) {
-            (Some(account), None) => (Side::Debit, account),
-            (None, Some(account)) => (Side::Credit, account),
-            _ => {
-                self.mistake(&place, "needs exactly one of `debit` and `credit`");
-                return None;
+            self.once(&mut seen, place, place, source.at);
+            match decimal_from_str(&text.value).ok().and_then(|rate| Rate::new(from, to, date, rate)) {
+                Some(rate) => rates.push(rate),
+                None => {
+                    let rate = &text.value;
+                    let needed = "a positive rate of at most 12 digits between two currencies";
+                    self.mistakes.add(text.at, place, format!("`{rate}` is not {needed}"));
+                }
             }
-        };
-        let template = self.template(&place, side.as_str(), account, roots);
-        if let Some(code) = template.as_ref().and_then(Template::literal) {
-            self.known_account(&place, code);
         }
-        let amount = self.expr(&place, "amount", &source.amount, roots);
-        let currency = self.optional(&place, "currency", source.currency.as_deref(), roots);
-        let when = self.optional(&place, "when", source.when.as_deref(), roots);
-        Some(LineRule { side, account: template?, amount: amount?, currency, when })
+        rates
     }
-
-    fn optional(&mut self, place: &str, name: &str, text: Option<&str>, roots: &[&str]) -> Option<Expr> {
-        text.and_then(|text| self.expr(place, name, text, roots))
-    }
-
-    fn expr(&mut self, place: &str, name: &str, text: &str, roots: &[&str]) -> Option<Expr> {
-        Expr::parse(text, roots).map_err(|error| self.unreadable(place, name, text, &error)).ok()
-    }
-
-    fn template(&mut self, place: &str, name: &str, text: &str, roots: &[&str]) -> Option<Template> {
-        Template::parse(text, roots).map_err(|error| self.unreadable(place, name, text, &error)).ok()
-    }
-
-    fn unreadable(&mut self, place: &str, name: &str, text: &str, error: &ParseError) {
-        self.mistake(place, format!("`{name} = \"{text}\"`: {error} (at character {})", error.offset + 1));
-    }
-}
-
-fn roots(each: bool) -> Vec<&'static str> {
-    ROOTS.into_iter().filter(|root| each || *root != "item").collect()
-}
-
-fn roots_outside_each() -> Vec<&'static str> {
-    roots(false)
 }
