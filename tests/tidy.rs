@@ -59,7 +59,6 @@ const SQL_PLACES: &[&str] = &["platform/postgres", "journal/", "outbox/", "parki
 /// SQL that stands elsewhere for now, and why. Nothing may join it.
 const SQL_EXCEPTIONS: &[(&str, &str)] = &[
     ("cli/bench/", "the bare posting loop that the service is measured beside is plain SQL on purpose"),
-    ("cli/books.rs", "reads one version for `fis books show`; belongs into journal"),
     ("cli/demo/figures.rs", "adds up what the demo did, which no other part asks for"),
     ("cli/status.rs", "counts held events and entries; belongs into journal"),
     ("service/loops.rs", "`select 1`: is PostgreSQL back, before the intake takes deliveries again"),

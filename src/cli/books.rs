@@ -1,26 +1,32 @@
-//! `fis books check|apply|show`.
+//! `fis books check|apply|show|versions`. Files enter; plans, mistakes and versions leave. Nothing is put in force that
+//! nobody confirmed, at the terminal or with `--yes`.
 
+mod plan;
+
+use std::io::{BufRead, IsTerminal, Write};
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 
 use anyhow::Context;
-use sqlx::Row;
+use serde_json::json;
 
-use crate::domain::books::{Books, Mistake};
-use crate::journal::books::{BooksError, apply};
+use crate::domain::books::{Books, Mistake, Position};
+use crate::journal::books::{self, Against, BooksError, Outlook};
 use crate::platform::config::Config;
+
+/// Wrong usage: somebody has to confirm, and nobody is there.
+const NOT_CONFIRMED: u8 = 2;
 
 #[derive(clap::Subcommand)]
 pub enum BooksCommand {
     /// Look for mistakes, without a server
-    Check { file: PathBuf },
-    /// Put books in force
-    Apply {
+    Check {
         file: PathBuf,
-        /// Do not ask
         #[arg(long)]
-        yes: bool,
+        json: bool,
     },
+    /// Show what a file would change, and put it in force
+    Apply(Apply),
     /// Print books as they were applied
     Show {
         #[arg(long)]
@@ -31,14 +37,35 @@ pub enum BooksCommand {
         #[arg(long)]
         json: bool,
     },
+    /// List the versions: when, and by whom
+    Versions {
+        #[arg(long)]
+        tenant: String,
+        #[arg(long)]
+        json: bool,
+    },
+}
+
+#[derive(clap::Args)]
+pub struct Apply {
+    file: PathBuf,
+    /// Do not ask; without a terminal nothing is applied unless this is given
+    #[arg(long)]
+    yes: bool,
+    /// Who applies, for the record [default: $USER]
+    #[arg(long, value_name = "NAME")]
+    by: Option<String>,
+    #[arg(long)]
+    json: bool,
 }
 
 impl BooksCommand {
     pub async fn run(self, config: &Config) -> anyhow::Result<ExitCode> {
         match self {
-            Self::Check { file } => check(&file),
-            Self::Apply { file, yes: _ } => apply_file(config, &file).await,
+            Self::Check { file, json } => check(&file, json),
+            Self::Apply(apply) => apply.run(config).await,
             Self::Show { tenant, version, json } => show(config, &tenant, version, json).await,
+            Self::Versions { tenant, json } => versions(config, &tenant, json).await,
         }
     }
 }
@@ -47,71 +74,135 @@ fn read(file: &Path) -> anyhow::Result<String> {
     std::fs::read_to_string(file).with_context(|| format!("cannot read {}", file.display()))
 }
 
-fn check(file: &Path) -> anyhow::Result<ExitCode> {
+fn check(file: &Path, json: bool) -> anyhow::Result<ExitCode> {
     match Books::parse(&read(file)?, 0) {
         Ok(books) => {
-            println!(
-                "{}: books of {}, {} accounts, {} rules, no mistakes",
-                file.display(),
-                books.tenant_id,
-                books.accounts().count(),
-                books.rules().len()
-            );
+            let (tenant, accounts, rules) = (&books.tenant_id, books.accounts().count(), books.rules().len());
+            if json {
+                let told = json!({ "file": file, "tenantId": tenant.as_str(), "accounts": accounts, "rules": rules, "mistakes": [] });
+                super::print_json(&told)?;
+            } else {
+                println!("{}: books of {tenant}, {accounts} accounts, {rules} rules, no mistakes", file.display());
+            }
             Ok(ExitCode::SUCCESS)
         }
-        Err(mistakes) => Ok(complain(file, &mistakes)),
+        Err(mistakes) => complain(file, &mistakes, json),
     }
 }
 
-fn complain(file: &Path, mistakes: &[Mistake]) -> ExitCode {
+/// One mistake per line, in the form that editors jump to.
+fn complain(file: &Path, mistakes: &[Mistake], json: bool) -> anyhow::Result<ExitCode> {
+    if json {
+        super::print_json(&json!({ "file": file, "mistakes": mistakes }))?;
+        return Ok(ExitCode::FAILURE);
+    }
     for mistake in mistakes {
-        eprintln!("{}: {mistake}", file.display());
+        match mistake.position {
+            Some(Position { line, column }) => eprintln!("{}:{line}:{column}: {mistake}", file.display()),
+            None => eprintln!("{}: {mistake}", file.display()),
+        }
     }
-    eprintln!("fis: {} mistakes, nothing was changed", mistakes.len());
-    ExitCode::FAILURE
+    let noun = if mistakes.len() == 1 { "mistake" } else { "mistakes" };
+    eprintln!("fis: {} {noun}, nothing was changed", mistakes.len());
+    Ok(ExitCode::FAILURE)
 }
 
-async fn apply_file(config: &Config, file: &Path) -> anyhow::Result<ExitCode> {
-    let source = read(file)?;
-    let postgres = super::database(config).await?;
-    let by = super::operator();
-    match apply(&postgres.pool, &source, &by).await {
-        Ok(applied) if applied.changed => {
-            println!("applied version {} of the books of {}", applied.version, applied.tenant_id);
-            Ok(ExitCode::SUCCESS)
+impl Apply {
+    async fn run(self, config: &Config) -> anyhow::Result<ExitCode> {
+        let source = read(&self.file)?;
+        // Before a server is asked: a file with mistakes needs none.
+        if let Err(mistakes) = Books::parse(&source, 0) {
+            return complain(&self.file, &mistakes, self.json);
         }
-        Ok(applied) => {
-            println!("the books of {} are these already (version {})", applied.tenant_id, applied.version);
-            Ok(ExitCode::SUCCESS)
+        let postgres = super::database(config).await?;
+        let outlook = match books::outlook(&postgres.pool, &source).await {
+            Ok(outlook) => outlook,
+            Err(BooksError::Mistakes(mistakes)) => return complain(&self.file, &mistakes, self.json),
+            Err(error) => return Err(error.into()),
+        };
+        if !self.json {
+            plan::print(&outlook);
         }
-        Err(BooksError::Mistakes(mistakes)) => Ok(complain(file, &mistakes)),
-        Err(error) => Err(error.into()),
+        if outlook.plan.is_empty() {
+            return self.done(&outlook, false);
+        }
+        if !self.yes && !confirmed(&outlook)? {
+            if self.json {
+                plan::print_json(&outlook, false)?;
+            }
+            return Ok(ExitCode::from(NOT_CONFIRMED));
+        }
+        let by = self.by.clone().filter(|by| !by.trim().is_empty()).unwrap_or_else(super::operator);
+        match books::put_in_force(&postgres.pool, &source, &by, Against::Planned(outlook.version)).await {
+            Ok(applied) => self.done(&Outlook { version: Some(applied.version), ..outlook }, applied.changed),
+            Err(BooksError::Mistakes(mistakes)) => complain(&self.file, &mistakes, self.json),
+            Err(error) => Err(error.into()),
+        }
     }
+
+    fn done(&self, outlook: &Outlook, applied: bool) -> anyhow::Result<ExitCode> {
+        let (tenant, version) = (&outlook.tenant_id, outlook.version.unwrap_or_default());
+        if self.json {
+            plan::print_json(outlook, applied)?;
+        } else if applied {
+            println!("applied version {version} of the books of {tenant}");
+        } else {
+            println!("the books of {tenant} are these already (version {version}); nothing was changed");
+        }
+        Ok(ExitCode::SUCCESS)
+    }
+}
+
+/// Asks the person at the terminal. Without one nothing is asked, and the answer is no.
+fn confirmed(outlook: &Outlook) -> anyhow::Result<bool> {
+    if !std::io::stdin().is_terminal() || !std::io::stderr().is_terminal() {
+        eprintln!("fis: not applied: nobody sits at a terminal to confirm this plan; --yes applies it");
+        return Ok(false);
+    }
+    eprint!("Apply this to the books of {}? [y/N] ", outlook.tenant_id);
+    std::io::stderr().flush()?;
+    let mut answer = String::new();
+    std::io::stdin().lock().read_line(&mut answer)?;
+    let yes = matches!(answer.trim().to_lowercase().as_str(), "y" | "yes");
+    if !yes {
+        eprintln!("fis: not applied");
+    }
+    Ok(yes)
 }
 
 async fn show(config: &Config, tenant: &str, version: Option<i32>, json: bool) -> anyhow::Result<ExitCode> {
     let postgres = super::database(config).await?;
-    let row = sqlx::query(
-        "select b.version, b.source, b.applied_at, b.applied_by
-           from fis_books b
-           join fis_chain_head h using (tenant_id)
-          where b.tenant_id = $1 and b.version = coalesce($2, h.books_version)",
-    )
-    .bind(tenant)
-    .bind(version)
-    .fetch_optional(&postgres.pool)
-    .await?;
-    let Some(row) = row else {
+    let Some(stored) = books::read(&postgres.pool, tenant, version).await? else {
         anyhow::bail!("tenant `{tenant}` has no such books");
     };
-    let (version, source): (i32, String) = (row.try_get("version")?, row.try_get("source")?);
-    let (at, by): (chrono::DateTime<chrono::Utc>, String) = (row.try_get("applied_at")?, row.try_get("applied_by")?);
+    let books::StoredBooks { version, applied_at: at, applied_by: by, source } = stored;
     if json {
         super::print_json(
-            &serde_json::json!({ "tenantId": tenant, "version": version, "appliedAt": at, "appliedBy": by, "source": source }),
+            &json!({ "tenantId": tenant, "version": version, "appliedAt": at, "appliedBy": by, "source": source }),
         )?;
     } else {
         print!("# version {version}, applied {} by {by}\n{source}", at.format("%Y-%m-%d %H:%M:%S UTC"));
     }
+    Ok(ExitCode::SUCCESS)
+}
+
+async fn versions(config: &Config, tenant: &str, json: bool) -> anyhow::Result<ExitCode> {
+    let postgres = super::database(config).await?;
+    let versions = books::versions(&postgres.pool, tenant).await?;
+    if versions.is_empty() {
+        anyhow::bail!("tenant `{tenant}` has no books");
+    }
+    if json {
+        let one = |line: &books::VersionLine| json!({ "version": line.version, "appliedAt": line.applied_at, "appliedBy": line.applied_by, "inForce": line.in_force });
+        super::print_json(&json!({ "tenantId": tenant, "versions": versions.iter().map(one).collect::<Vec<_>>() }))?;
+        return Ok(ExitCode::SUCCESS);
+    }
+    let mut table = super::table(&["version", "applied", "by", ""]);
+    for line in versions {
+        let at = line.applied_at.format("%Y-%m-%d %H:%M:%S UTC").to_string();
+        let mark = if line.in_force { "in force" } else { "" };
+        table.add_row([line.version.to_string(), at, line.applied_by, mark.to_owned()]);
+    }
+    println!("{table}");
     Ok(ExitCode::SUCCESS)
 }

@@ -1,15 +1,19 @@
-//! The books in force. A file enters through `apply` and becomes a new, immutable version; running instances hold the
+//! The books in force. A file enters through `apply` (`books/apply.rs`) and becomes a new, immutable version; running instances hold the
 //! newest compiled ones and look for newer every second. A posting transaction compares versions under the tenant's
 //! lock, so an event is mapped wholly by one version, whatever this cache holds.
+
+mod apply;
 
 use std::collections::HashMap;
 use std::sync::{Arc, RwLock};
 
-use sqlx::{PgConnection, PgPool, Row};
+use chrono::{DateTime, Utc};
+use sqlx::{PgPool, Row};
 
 use crate::domain::books::{Books, Mistake};
-use crate::domain::chain::GENESIS;
 use crate::domain::ids::TenantId;
+
+pub use apply::{Against, Applied, Outlook, apply, outlook, put_in_force};
 
 #[derive(Debug, thiserror::Error)]
 pub enum BooksError {
@@ -17,17 +21,10 @@ pub enum BooksError {
     Mistakes(Vec<Mistake>),
     #[error("version {version} of the books of {tenant} in the database cannot be read: {first}")]
     Stored { tenant: String, version: i32, first: String },
+    #[error("version {version} was applied meanwhile by {by}; look at the new plan")]
+    Overtaken { version: i32, by: String },
     #[error(transparent)]
     Sql(#[from] sqlx::Error),
-}
-
-/// What an apply did.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Applied {
-    pub tenant_id: TenantId,
-    pub version: i32,
-    /// False: the file is what is in force already.
-    pub changed: bool,
 }
 
 /// The books of all tenants at one moment.
@@ -126,82 +123,59 @@ pub(super) fn stored(tenant: &str, version: i32, source: &str) -> Result<Books, 
     })
 }
 
-/// Puts a books file in force: checked whole, then stored as a new version under the tenant's lock.
-///
-/// # Errors
-/// Every mistake of the file, also those that only the ledger can tell; or the database is away.
-pub async fn apply(pool: &PgPool, source: &str, by: &str) -> Result<Applied, BooksError> {
-    let books = Books::parse(source, 0).map_err(BooksError::Mistakes)?;
-    let tenant = books.tenant_id.as_str();
-    let mut transaction = pool.begin().await?;
-    // The first version makes the head; whoever comes second waits here and then finds it.
-    let first = sqlx::query(
-        "insert into fis_chain_head (tenant_id, seq, hash, books_version) values ($1, 0, $2, 1) on conflict do nothing",
-    )
-    .bind(tenant)
-    .bind(GENESIS)
-    .execute(&mut *transaction)
-    .await?;
-    let mut version = 1;
-    if first.rows_affected() == 0 {
-        let head = sqlx::query("select seq, books_version from fis_chain_head where tenant_id = $1 for update")
-            .bind(tenant)
-            .fetch_one(&mut *transaction)
-            .await?;
-        let (seq, current): (i64, i32) = (head.try_get("seq")?, head.try_get("books_version")?);
-        let in_force: String = sqlx::query_scalar("select source from fis_books where tenant_id = $1 and version = $2")
-            .bind(tenant)
-            .bind(current)
-            .fetch_one(&mut *transaction)
-            .await?;
-        if in_force == source {
-            transaction.rollback().await?;
-            return Ok(Applied { tenant_id: books.tenant_id, version: current, changed: false });
-        }
-        check_against_ledger(&mut transaction, &books, &in_force, seq).await?;
-        version = current + 1;
-    }
-    sqlx::query("insert into fis_books (tenant_id, version, source, applied_by) values ($1, $2, $3, $4)")
-        .bind(tenant)
-        .bind(version)
-        .bind(source)
-        .bind(by)
-        .execute(&mut *transaction)
-        .await?;
-    sqlx::query("update fis_chain_head set books_version = $2 where tenant_id = $1")
-        .bind(tenant)
-        .bind(version)
-        .execute(&mut *transaction)
-        .await?;
-    transaction.commit().await?;
-    Ok(Applied { tenant_id: books.tenant_id, version, changed: true })
+/// One version as it was applied.
+#[derive(Debug, Clone, sqlx::FromRow)]
+pub struct StoredBooks {
+    pub version: i32,
+    pub applied_at: DateTime<Utc>,
+    pub applied_by: String,
+    pub source: String,
 }
 
-/// What a file cannot know: the base currency of a ledger with entries stays, and so do accounts with lines.
-async fn check_against_ledger(
-    db: &mut PgConnection,
-    books: &Books,
-    in_force: &str,
-    seq: i64,
-) -> Result<(), BooksError> {
-    let mut mistakes = Vec::new();
-    let before = Books::parse(in_force, 0).ok();
-    if let Some(before) = before
-        && seq > 0
-        && before.base_currency != books.base_currency
-    {
-        let message =
-            format!("entries are booked in {}; it cannot become {}", before.base_currency, books.base_currency);
-        mistakes.push(Mistake { position: None, place: "base_currency".to_owned(), message });
-    }
-    let used: Vec<String> =
-        sqlx::query_scalar("select distinct account_code from fis_account_balance where tenant_id = $1 order by 1")
-            .bind(books.tenant_id.as_str())
-            .fetch_all(db)
-            .await?;
-    for code in used.iter().filter(|code| books.account(code).is_none()) {
-        let message = "has lines and cannot be removed; set `closed = true` instead".to_owned();
-        mistakes.push(Mistake { position: None, place: format!("account `{code}`"), message });
-    }
-    if mistakes.is_empty() { Ok(()) } else { Err(BooksError::Mistakes(mistakes)) }
+/// A version of a tenant's books, else the one in force.
+///
+/// # Errors
+/// The database is away.
+pub async fn read(pool: &PgPool, tenant: &str, version: Option<i32>) -> Result<Option<StoredBooks>, sqlx::Error> {
+    sqlx::query_as(
+        "select b.version, b.applied_at, b.applied_by, b.source
+           from fis_books b
+           join fis_chain_head h using (tenant_id)
+          where b.tenant_id = $1 and b.version = coalesce($2, h.books_version)",
+    )
+    .bind(tenant)
+    .bind(version)
+    .fetch_optional(pool)
+    .await
+}
+
+/// When a version was applied, and by whom.
+#[derive(Debug, Clone, sqlx::FromRow)]
+pub struct VersionLine {
+    pub version: i32,
+    pub applied_at: DateTime<Utc>,
+    pub applied_by: String,
+    pub in_force: bool,
+}
+
+/// More are seldom of interest at once; `show` reads each of them.
+const VERSIONS_MAX: i64 = 1_000;
+
+/// The newest versions first.
+///
+/// # Errors
+/// The database is away.
+pub async fn versions(pool: &PgPool, tenant: &str) -> Result<Vec<VersionLine>, sqlx::Error> {
+    sqlx::query_as(
+        "select b.version, b.applied_at, b.applied_by, b.version = h.books_version as in_force
+           from fis_books b
+           join fis_chain_head h using (tenant_id)
+          where b.tenant_id = $1
+          order by b.version desc
+          limit $2",
+    )
+    .bind(tenant)
+    .bind(VERSIONS_MAX)
+    .fetch_all(pool)
+    .await
 }

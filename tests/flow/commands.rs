@@ -171,7 +171,7 @@ async fn a_newcomers_road_from_nothing_to_a_posted_order_works_by_commands_alone
     world.fis(&["topology", "apply"]).await.expect(0, &["fis.ingestion.queue"]);
     world.fis(&["topology", "check"]).await.expect(0, &[]);
     let file = world.file("acme.toml", books("acme"));
-    world.fis(&["books", "apply", &file]).await.expect(0, &[]);
+    world.fis(&["books", "apply", &file, "--yes"]).await.expect(0, &[]);
     world.declare_readers().await;
     let file = world.file("events.ndjson", line("ecommerce.order.completed", &order("evt"), json!({})));
     world.fis(&["publish", &file]).await.expect(0, &[]);

@@ -224,7 +224,7 @@ async fn a_missing_rate_holds_the_event_until_the_books_have_it() {
     .await;
     let rate = "\n[[rates]]\nfrom = \"GBP\"\nto = \"EUR\"\ndate = 2026-01-01\nrate = \"1.15\"\n";
     let file = world.file("acme.toml", books("acme") + rate);
-    world.fis(&["books", "apply", &file]).await.expect(0, &["version 2"]);
+    world.fis(&["books", "apply", &file, "--yes"]).await.expect(0, &["version 2"]);
     world.rest(&mut run).await;
     assert_eq!(texts(&world, LINES).await, ["1 1100 debit 10 GBP 11.5", "1 4000 credit 10 GBP 11.5"]);
     assert_eq!(world.count("select rule_version::bigint from fis_journal_entry").await, 2);

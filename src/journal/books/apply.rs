@@ -1,0 +1,159 @@
+//! Putting books in force. A file enters; what it would change leaves, without a lock (`outlook`), and then a new version,
+//! under the tenant's lock (`put_in_force`). What was not looked at is never applied: a plan made against a version that
+//! is no longer in force is refused.
+
+use sqlx::{PgConnection, PgPool, Row};
+
+use super::{BooksError, StoredBooks, read};
+use crate::domain::books::{Books, Mistake, Plan};
+use crate::domain::chain::GENESIS;
+use crate::domain::ids::TenantId;
+
+/// What an apply did.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Applied {
+    pub tenant_id: TenantId,
+    pub version: i32,
+    /// False: the file means what is in force already.
+    pub changed: bool,
+}
+
+/// What an apply would do, and what it was compared with.
+#[derive(Debug, Clone)]
+pub struct Outlook {
+    pub tenant_id: TenantId,
+    /// The version in force; none for a new tenant.
+    pub version: Option<i32>,
+    pub plan: Plan,
+}
+
+/// The version that the caller has seen.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Against {
+    /// Whatever is in force: for callers that nobody shows a plan.
+    InForce,
+    /// This one (none: there are no books yet); another one is an error.
+    Planned(Option<i32>),
+}
+
+/// Compares a file with the version in force. Also tells what only the ledger knows; nothing is locked or changed.
+///
+/// # Errors
+/// Every mistake of the file; or the database is away.
+pub async fn outlook(pool: &PgPool, source: &str) -> Result<Outlook, BooksError> {
+    let books = Books::parse(source, 0).map_err(BooksError::Mistakes)?;
+    let current = read(pool, books.tenant_id.as_str(), None).await?;
+    let Some(StoredBooks { version, source: in_force, .. }) = current else {
+        let plan = Plan::between(None, &books);
+        return Ok(Outlook { tenant_id: books.tenant_id, version: None, plan });
+    };
+    check_against_ledger(&mut *pool.acquire().await?, &books, &in_force).await?;
+    let plan = difference(&in_force, &books);
+    Ok(Outlook { tenant_id: books.tenant_id, version: Some(version), plan })
+}
+
+/// A version that this program cannot read any more may still be replaced; then everything counts as added.
+fn difference(in_force: &str, books: &Books) -> Plan {
+    Plan::between(Books::parse(in_force, 0).ok().as_ref(), books)
+}
+
+/// Puts a books file in force, whatever it replaces.
+///
+/// # Errors
+/// As [`put_in_force`].
+pub async fn apply(pool: &PgPool, source: &str, by: &str) -> Result<Applied, BooksError> {
+    put_in_force(pool, source, by, Against::InForce).await
+}
+
+/// Puts a books file in force: checked whole, then stored as a new version under the tenant's lock.
+///
+/// # Errors
+/// Every mistake of the file, also those that only the ledger can tell; another version came in between; or the
+/// database is away.
+pub async fn put_in_force(pool: &PgPool, source: &str, by: &str, against: Against) -> Result<Applied, BooksError> {
+    let books = Books::parse(source, 0).map_err(BooksError::Mistakes)?;
+    let tenant = books.tenant_id.as_str();
+    let mut transaction = pool.begin().await?;
+    let mut version = 1;
+    if let Some((current, in_force)) = lock_version(&mut transaction, tenant).await? {
+        if let Against::Planned(seen) = against
+            && seen != Some(current)
+        {
+            transaction.rollback().await?;
+            let by = read(pool, tenant, Some(current)).await?.map(|stored| stored.applied_by).unwrap_or_default();
+            return Err(BooksError::Overtaken { version: current, by });
+        }
+        if difference(&in_force, &books).is_empty() {
+            transaction.rollback().await?;
+            return Ok(Applied { tenant_id: books.tenant_id, version: current, changed: false });
+        }
+        check_against_ledger(&mut transaction, &books, &in_force).await?;
+        version = current + 1;
+    }
+    sqlx::query("insert into fis_books (tenant_id, version, source, applied_by) values ($1, $2, $3, $4)")
+        .bind(tenant)
+        .bind(version)
+        .bind(source)
+        .bind(by)
+        .execute(&mut *transaction)
+        .await?;
+    sqlx::query("update fis_chain_head set books_version = $2 where tenant_id = $1")
+        .bind(tenant)
+        .bind(version)
+        .execute(&mut *transaction)
+        .await?;
+    transaction.commit().await?;
+    Ok(Applied { tenant_id: books.tenant_id, version, changed: true })
+}
+
+/// Locks the tenant's head and returns the version in force with its source; none for a tenant whose head this makes.
+async fn lock_version(db: &mut PgConnection, tenant: &str) -> Result<Option<(i32, String)>, BooksError> {
+    // The first version makes the head; whoever comes second waits here and then finds it.
+    let first = sqlx::query(
+        "insert into fis_chain_head (tenant_id, seq, hash, books_version) values ($1, 0, $2, 1) on conflict do nothing",
+    )
+    .bind(tenant)
+    .bind(GENESIS)
+    .execute(&mut *db)
+    .await?;
+    if first.rows_affected() > 0 {
+        return Ok(None);
+    }
+    let current: i32 = sqlx::query_scalar("select books_version from fis_chain_head where tenant_id = $1 for update")
+        .bind(tenant)
+        .fetch_one(&mut *db)
+        .await?;
+    let source = sqlx::query_scalar("select source from fis_books where tenant_id = $1 and version = $2")
+        .bind(tenant)
+        .bind(current)
+        .fetch_one(&mut *db)
+        .await?;
+    Ok(Some((current, source)))
+}
+
+/// What a file cannot know: the base currency of a ledger with entries stays, and so do accounts with lines.
+async fn check_against_ledger(db: &mut PgConnection, books: &Books, in_force: &str) -> Result<(), BooksError> {
+    let tenant = books.tenant_id.as_str();
+    let mut mistakes = Vec::new();
+    let mut mistake = |place: String, message: String| mistakes.push(Mistake { position: None, place, message });
+    let head =
+        sqlx::query("select seq from fis_chain_head where tenant_id = $1").bind(tenant).fetch_one(&mut *db).await?;
+    let seq: i64 = head.try_get("seq")?;
+    if let Some(before) = Books::base_currency_of(in_force)
+        && seq > 0
+        && before != books.base_currency.code()
+    {
+        let message = format!("entries are booked in {before}; it cannot become {}", books.base_currency);
+        mistake("base_currency".to_owned(), message);
+    }
+    let used: Vec<String> =
+        sqlx::query_scalar("select distinct account_code from fis_account_balance where tenant_id = $1 order by 1")
+            .bind(tenant)
+            .fetch_all(db)
+            .await?;
+    for code in used.iter().filter(|code| books.account(code).is_none()) {
+        let message = "has lines and cannot be removed; set `closed = true` instead".to_owned();
+        mistake(format!("account `{code}`"), message);
+    }
+    if mistakes.is_empty() { Ok(()) } else { Err(BooksError::Mistakes(mistakes)) }
+}
