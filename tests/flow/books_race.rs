@@ -56,6 +56,22 @@ async fn of_two_first_applies_at_once_one_wins_and_the_other_is_told() {
     assert_eq!(world.count("select count(*) from fis_books").await, 1);
 }
 
+/// Notes, in the same transaction and under the same lock, after which entry a version came into force.
+const NOTE_CHANGES: &str = "
+    create table test_change (version integer not null, after_seq bigint not null);
+    create function test_note() returns trigger language plpgsql as $$
+    begin
+        insert into test_change values (new.books_version, new.seq);
+        return null;
+    end $$;
+    create trigger test_note after update of books_version on fis_chain_head
+        for each row when (old.books_version <> new.books_version) execute function test_note();";
+
+/// Entries that name another version than the one in force when they were posted.
+const OF_ANOTHER_VERSION: &str = "
+    select count(*) from fis_journal_entry e
+     where e.rule_version <> coalesce((select max(c.version) from test_change c where c.after_seq < e.seq), 1)";
+
 /// Books with two periods, one of which takes the orders of 25 February.
 fn february(status: &str) -> String {
     let one = "[[periods]]\nname = \"since\"\nstarts = 2026-01-01\nends = 2099-12-31\nstatus = \"open\"\n";
@@ -73,6 +89,7 @@ fn february(status: &str) -> String {
 async fn a_period_that_closes_while_events_are_posted_closes_exactly() {
     let world = World::with("closing", Setup { tenants: &[], ..Setup::default() }).await;
     world.apply_books(&february("open")).await;
+    world.sql(NOTE_CHANGES).await;
     let mut run = world.run_with(&[("FIS__INTAKE__BATCH_EVENTS_MAX", "5")]).await;
     let orders: Vec<Message> = (0..600).map(|n| order(&format!("evt-{n}")).expect(Expect::Any)).collect();
     let file = world.file("closed.toml", february("closed"));
@@ -90,13 +107,13 @@ async fn a_period_that_closes_while_events_are_posted_closes_exactly() {
     assert!(posted >= 100 && refused > 0, "{posted} posted and {refused} refused are no race");
     assert_eq!(posted + refused, 600, "nothing is missing");
     assert_eq!(world.count("select count(*) from fis_dead_letter").await, refused);
-    let closed = "select count(*) from fis_journal_entry
-                   where accounting_date between '2026-02-01' and '2026-02-28' and rule_version >= 2";
-    assert_eq!(world.count(closed).await, 0, "entries of the closing version in the closed period");
-    let late = "select count(*) from fis_journal_entry e
-                  join fis_books b on b.tenant_id = e.tenant_id and b.version = 2
-                 where e.accounting_date between '2026-02-01' and '2026-02-28' and e.rule_version <> 1";
-    assert_eq!(world.count(late).await, 0, "entries of a version that did not have the period open");
+    // The version in force before the close is the last one that may date an entry into the period.
+    assert_eq!(world.count(OF_ANOTHER_VERSION).await, 0, "entries of a version that was not in force");
+    let closed = "select count(*) from fis_journal_entry e
+                    join test_change c on c.version = 2
+                   where e.accounting_date between '2026-02-01' and '2026-02-28'
+                     and (e.rule_version >= c.version or e.seq > c.after_seq)";
+    assert_eq!(world.count(closed).await, 0, "entries in the closed period");
     let who = world.fis(&["books", "versions", "--tenant", "acme", "--json"]).await.expect(0, &[]).json();
     assert_eq!(who["versions"][0]["appliedBy"], "the controller");
     assert_eq!(who["versions"][0]["inForce"], true);
@@ -120,6 +137,7 @@ fn turning(version: i32) -> String {
 async fn every_entry_is_explained_by_exactly_one_version() {
     let world = World::with("turning", Setup { tenants: &[], ..Setup::default() }).await;
     world.apply_books(&turning(1)).await;
+    world.sql(NOTE_CHANGES).await;
     let settings = [("FIS__INTAKE__BATCH_EVENTS_MAX", "7")];
     // One of them relays, the other only posts; that one does not report ready.
     let (mut run, mut second) = (world.run_with(&settings).await, world.spawn(&settings));
@@ -162,6 +180,7 @@ async fn every_entry_is_explained_by_exactly_one_version() {
         };
         assert_eq!(found, expected, "version {version}");
     }
+    assert_eq!(world.count(OF_ANOTHER_VERSION).await, 0, "entries of a version that was not in force");
     assert!(versions.len() >= 3, "only {versions:?} posted anything: no race");
     world.invariants().await;
 }
