@@ -41,6 +41,20 @@ impl Currency {
         rounded.rescale(self.minor_units());
         rounded
     }
+
+    /// An amount as people read it: at least the minor units, zero-padded. What is finer, which only a tampered row can
+    /// be, is shown as it is: a figure is never rounded on its way to a reader.
+    #[must_use]
+    pub fn text(self, amount: Decimal) -> String {
+        let mut amount = amount.normalize();
+        if amount.scale() < self.minor_units() {
+            amount.rescale(self.minor_units());
+        }
+        if amount.is_zero() {
+            amount.set_sign_positive(true);
+        }
+        amount.to_string()
+    }
 }
 
 impl PartialOrd for Currency {
@@ -143,6 +157,22 @@ mod tests {
     fn what_has_no_minor_units_is_no_currency_of_a_ledger() {
         for code in ["XXX", "XAU", "eur", "EURO", ""] {
             assert_eq!(Currency::parse(code), None, "{code}");
+        }
+    }
+
+    #[test]
+    fn an_amount_is_read_with_its_minor_units_and_never_rounded() {
+        let rows = [
+            ("1.5", "EUR", "1.50"),
+            ("-1", "EUR", "-1.00"),
+            ("-0", "EUR", "0.00"),
+            ("0", "JPY", "0"),
+            ("7.00", "JPY", "7"),
+            ("1.2", "KWD", "1.200"),
+            ("0.001", "EUR", "0.001"),
+        ];
+        for (amount, currency, text) in rows {
+            assert_eq!(Currency::parse(currency).unwrap().text(dec(amount)), text, "{amount} {currency}");
         }
     }
 
