@@ -14,7 +14,7 @@ use crate::domain::disposition::Failure;
 use crate::domain::entry::{BalancedEntry, Side};
 use crate::domain::event::{InboundEvent, RawMessage, decode};
 use crate::domain::ids::TenantId;
-use crate::journal::books::{BooksError, BooksShelf};
+use crate::journal::books::{BooksError, in_force};
 use crate::platform::config::Config;
 use crate::platform::time;
 
@@ -70,7 +70,7 @@ impl Preview {
             return Ok(Some(Books::parse(&source, 0).map_err(mistakes).context("run `fis books check` on the file")?));
         }
         let postgres = super::database(config).await?;
-        BooksShelf::one(&postgres.pool, tenant).await.map_err(Into::into)
+        in_force(&mut *postgres.pool.acquire().await?, tenant).await.map_err(Into::into)
     }
 
     fn tell(&self, facts: &Value, outcome: Result<(&Mapped, &Books), &Failure>) -> anyhow::Result<ExitCode> {

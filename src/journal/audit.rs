@@ -237,3 +237,31 @@ async fn feed_fault(db: &mut PgConnection, tenant: &str, head: i64) -> Result<Op
         )
     }))
 }
+
+/// The first account whose kept balance is not the sum of its lines.
+///
+/// # Errors
+/// The database is away.
+pub async fn balance_fault(db: &mut PgConnection, tenant: &str) -> Result<Option<String>, sqlx::Error> {
+    let row = sqlx::query(
+        "select coalesce(b.account_code, l.account_code) as account, coalesce(b.currency, l.currency) as currency
+           from (select account_code, currency, debit, credit from fis_account_balance where tenant_id = $1) b
+           full join (select account_code, currency,
+                             coalesce(sum(amount) filter (where side = 'debit'), 0) as debit,
+                             coalesce(sum(amount) filter (where side = 'credit'), 0) as credit
+                        from fis_journal_line
+                       where tenant_id = $1
+                       group by account_code, currency) l using (account_code, currency)
+          where b.debit is distinct from l.debit or b.credit is distinct from l.credit
+          order by 1, 2
+          limit 1",
+    )
+    .bind(tenant)
+    .fetch_optional(db)
+    .await?;
+    row.map(|row| {
+        let (account, currency): (String, String) = (row.try_get("account")?, row.try_get("currency")?);
+        Ok(format!("the balance of account {account} in {currency} is not the sum of its lines"))
+    })
+    .transpose()
+}

@@ -8,7 +8,7 @@ use std::collections::HashMap;
 use std::sync::{Arc, RwLock};
 
 use chrono::{DateTime, Utc};
-use sqlx::{PgPool, Row};
+use sqlx::{PgConnection, PgPool, Row};
 
 use crate::domain::books::{Books, Mistake};
 use crate::domain::ids::TenantId;
@@ -41,25 +41,6 @@ impl BooksShelf {
     #[must_use]
     pub fn view(&self) -> BooksView {
         self.current.read().map(|current| Arc::clone(&current)).unwrap_or_default()
-    }
-
-    /// One tenant's books in force, straight from the database.
-    ///
-    /// # Errors
-    /// The database is away, or holds books that this program cannot read.
-    pub async fn one(pool: &PgPool, tenant: &TenantId) -> Result<Option<Books>, BooksError> {
-        let row = sqlx::query(
-            "select b.version, b.source
-               from fis_chain_head h
-               join fis_books b on b.tenant_id = h.tenant_id and b.version = h.books_version
-              where h.tenant_id = $1",
-        )
-        .bind(tenant.as_str())
-        .fetch_optional(pool)
-        .await?;
-        let Some(row) = row else { return Ok(None) };
-        let (version, source): (i32, &str) = (row.try_get("version")?, row.try_get("source")?);
-        stored(tenant.as_str(), version, source).map(Some)
     }
 
     /// Loads what is newer in the database. True where something changed.
@@ -112,6 +93,25 @@ impl BooksShelf {
         }
         Ok(changed)
     }
+}
+
+/// The books in force of one tenant, compiled, for a command that reads; `None`: there is no such tenant.
+///
+/// # Errors
+/// The database is away, or holds books that this program cannot read.
+pub async fn in_force(db: &mut PgConnection, tenant: &TenantId) -> Result<Option<Books>, BooksError> {
+    let row = sqlx::query(
+        "select b.version, b.source
+           from fis_chain_head h
+           join fis_books b on b.tenant_id = h.tenant_id and b.version = h.books_version
+          where h.tenant_id = $1",
+    )
+    .bind(tenant.as_str())
+    .fetch_optional(db)
+    .await?;
+    let Some(row) = row else { return Ok(None) };
+    let (version, source): (i32, &str) = (row.try_get("version")?, row.try_get("source")?);
+    stored(tenant.as_str(), version, source).map(Some)
 }
 
 /// Books that were checked when they were applied.

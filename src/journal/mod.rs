@@ -23,6 +23,7 @@ mod decide;
 mod item;
 mod post;
 pub mod read;
+pub mod report;
 mod revert;
 mod statements;
 mod waiting;

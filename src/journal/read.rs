@@ -33,6 +33,14 @@ pub(super) fn tenant(row: &PgRow) -> Result<TenantId, sqlx::Error> {
     name(row, "tenant_id", TenantId::parse)
 }
 
+pub(super) fn account(row: &PgRow) -> Result<AccountCode, sqlx::Error> {
+    name(row, "account_code", AccountCode::parse)
+}
+
+pub(super) fn currency(row: &PgRow) -> Result<Currency, sqlx::Error> {
+    Currency::parse(row.try_get("currency")?).ok_or_else(|| impossible("currency"))
+}
+
 /// The lines of the entries at these places, in line order.
 ///
 /// # Errors
@@ -62,10 +70,10 @@ fn columns(places: &[Place]) -> (Vec<&str>, Vec<i64>) {
 
 pub(super) fn line(row: &PgRow) -> Result<Line, sqlx::Error> {
     Ok(Line {
-        account: name(row, "account_code", AccountCode::parse)?,
+        account: account(row)?,
         side: Side::parse(row.try_get("side")?).ok_or_else(|| impossible("side"))?,
         amount: row.try_get::<Decimal, _>("amount")?,
-        currency: Currency::parse(row.try_get("currency")?).ok_or_else(|| impossible("currency"))?,
+        currency: currency(row)?,
         base_amount: row.try_get::<Decimal, _>("base_amount")?,
     })
 }

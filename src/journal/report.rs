@@ -1,0 +1,236 @@
+//! What people ask of the ledger: a page of the journal, the sums of a trial balance, the whole of it in order. A question
+//! enters, entries and sums leave. Nothing is written, and no statement's work grows with the ledger but where the
+//! question does.
+
+use chrono::NaiveDate;
+use rust_decimal::Decimal;
+use sqlx::postgres::PgRow;
+use sqlx::{PgConnection, Row};
+
+use super::read::{self, Place};
+use crate::domain::chain::ChainedEntry;
+use crate::domain::ids::{AccountCode, TenantId};
+use crate::domain::money::Currency;
+use crate::domain::trial_balance::AccountSum;
+
+/// Sequences per page of a walk: a few hundred kilobytes of usual entries, and one round trip in a few milliseconds.
+pub const SPAN: i64 = 500;
+
+/// Which entries; `None` and empty mean all.
+#[derive(Debug, Clone, Default)]
+pub struct Question {
+    pub tenant: Option<TenantId>,
+    pub account: Option<AccountCode>,
+    /// First accounting date.
+    pub from: Option<NaiveDate>,
+    /// Last accounting date.
+    pub to: Option<NaiveDate>,
+    pub event: Option<String>,
+    /// Each stands somewhere in the description, whatever its case.
+    pub words: Vec<String>,
+}
+
+// A condition that is there only where it is asked for: behind an `or`, PostgreSQL would not join for it, but look into
+// every line first (measured with 200,000 entries: 300 ms instead of 0.3, a trial balance of a date 3 s instead of 0.5).
+const HAS_ACCOUNT: &str = "exists (
+    select from fis_journal_line l
+     where l.tenant_id = e.tenant_id and l.seq = e.seq and l.account_code = $5)";
+const IS_DATED: &str = "exists (
+    select from fis_journal_entry e
+     where e.tenant_id = l.tenant_id and e.seq = l.seq and e.accounting_date <= $2)";
+
+fn up_to(as_of: Option<NaiveDate>) -> &'static str {
+    if as_of.is_some() { IS_DATED } else { "$2::date is null" }
+}
+
+/// A page of the newest entries, newest last, and whether older ones follow. `offset` skips the newest.
+///
+/// # Errors
+/// The database is away, or holds what no version of this program has written.
+pub async fn find_entries(
+    db: &mut PgConnection,
+    question: &Question,
+    limit: i64,
+    offset: i64,
+) -> Result<(Vec<ChainedEntry>, bool), sqlx::Error> {
+    // Within a tenant the sequence is the order; between tenants only the clock can tell. With a tenant the first sort
+    // key is a constant, and PostgreSQL walks the primary key backwards.
+    let by_account = if question.account.is_some() { HAS_ACCOUNT } else { "$5::text is null" };
+    let sql = sqlx::AssertSqlSafe(format!(
+        "select e.tenant_id, e.seq
+           from fis_journal_entry e
+          where ($1::text is null or e.tenant_id = $1)
+            and ($2::date is null or e.accounting_date >= $2)
+            and ($3::date is null or e.accounting_date <= $3)
+            and ($4::text is null or e.event_id = $4)
+            and {by_account}
+            and ($6::text[] = '{{}}' or not exists (
+                    select from unnest($6::text[]) as word where position(lower(word) in lower(e.description)) = 0))
+          order by case when $1::text is null then e.posted_at end desc,
+                   case when $1::text is null then e.tenant_id end desc,
+                   e.seq desc
+          limit $7 offset $8"
+    ));
+    // Planned anew each time: a plan for any question would be a bad plan for every one.
+    let rows = sqlx::query(sql)
+        .persistent(false)
+        .bind(question.tenant.as_ref().map(TenantId::as_str))
+        .bind(question.from)
+        .bind(question.to)
+        .bind(question.event.as_deref())
+        .bind(question.account.as_ref().map(AccountCode::as_str))
+        .bind(&question.words)
+        .bind(limit.saturating_add(1))
+        .bind(offset)
+        .fetch_all(&mut *db)
+        .await?;
+    let mut places = rows
+        .iter()
+        .map(|row| Ok((read::tenant(row)?, row.try_get("seq")?)))
+        .collect::<Result<Vec<Place>, sqlx::Error>>()?;
+    let wanted = usize::try_from(limit).unwrap_or(usize::MAX);
+    let more = places.len() > wanted;
+    places.truncate(wanted);
+    let mut entries = read::entries(db, &places).await?;
+    Ok((places.iter().rev().filter_map(|place| entries.remove(place)).collect(), more))
+}
+
+/// The last sequence of a tenant; `None`: there is no such tenant. Entries up to it never change and have no gap, so a walk
+/// up to it sees one moment of the ledger without holding a transaction open.
+///
+/// # Errors
+/// The database is away.
+pub async fn last_seq(db: &mut PgConnection, tenant: &TenantId) -> Result<Option<i64>, sqlx::Error> {
+    sqlx::query_scalar("select seq from fis_chain_head where tenant_id = $1")
+        .bind(tenant.as_str())
+        .fetch_optional(db)
+        .await
+}
+
+/// The entries of one span of sequences, `after` < sequence ≤ `after` + [`SPAN`], that are dated between `from` and `to`,
+/// in order. An empty page says nothing about the next.
+///
+/// # Errors
+/// The database is away, or holds what no version of this program has written.
+pub async fn read_span(
+    db: &mut PgConnection,
+    tenant: &TenantId,
+    after: i64,
+    last: i64,
+    (from, to): (Option<NaiveDate>, Option<NaiveDate>),
+) -> Result<Vec<ChainedEntry>, sqlx::Error> {
+    let rows = sqlx::query(
+        "select *
+           from fis_journal_entry
+          where tenant_id = $1
+            and seq > $2
+            and seq <= $3
+            and accounting_date >= coalesce($4, '-infinity'::date)
+            and accounting_date <= coalesce($5, 'infinity'::date)
+          order by seq",
+    )
+    .bind(tenant.as_str())
+    .bind(after)
+    .bind(last.min(after.saturating_add(SPAN)))
+    .bind(from)
+    .bind(to)
+    .fetch_all(&mut *db)
+    .await?;
+    let mut entries = rows.iter().map(read::entry).collect::<Result<Vec<_>, _>>()?;
+    let places: Vec<Place> = entries.iter().map(|entry| (tenant.clone(), entry.seq)).collect();
+    let mut lines = read::lines(db, &places).await?;
+    for (entry, place) in entries.iter_mut().zip(&places) {
+        entry.lines = lines.remove(place).unwrap_or_default();
+    }
+    Ok(entries)
+}
+
+/// The kept balances of a tenant: a row per account and currency, however long the journal is.
+///
+/// # Errors
+/// The database is away, or holds what no version of this program has written.
+pub async fn read_balances(db: &mut PgConnection, tenant: &TenantId) -> Result<Vec<AccountSum>, sqlx::Error> {
+    let rows = sqlx::query(
+        "select account_code, currency, debit, credit
+           from fis_account_balance
+          where tenant_id = $1
+          order by account_code, currency",
+    )
+    .bind(tenant.as_str())
+    .fetch_all(db)
+    .await?;
+    rows.iter().map(|row| sum(row, None)).collect()
+}
+
+/// The sums of the lines up to an accounting date, or of all: per account and currency, or, with a base currency, per
+/// account in that.
+///
+/// # Errors
+/// The database is away, or holds what no version of this program has written.
+pub async fn sum_lines(
+    db: &mut PgConnection,
+    tenant: &TenantId,
+    as_of: Option<NaiveDate>,
+    base: Option<Currency>,
+) -> Result<Vec<AccountSum>, sqlx::Error> {
+    let dated = up_to(as_of);
+    // The text is put together from constants only.
+    let sql = sqlx::AssertSqlSafe(format!(
+        "select account_code, currency,
+                coalesce(sum(value) filter (where side = 'debit'), 0) as debit,
+                coalesce(sum(value) filter (where side = 'credit'), 0) as credit
+           from (select l.account_code, l.side,
+                        case when $3 then '' else l.currency end as currency,
+                        case when $3 then l.base_amount else l.amount end as value
+                   from fis_journal_line l
+                  where l.tenant_id = $1
+                    and {dated}) line
+          group by account_code, currency
+          order by account_code, currency"
+    ));
+    let rows =
+        sqlx::query(sql).persistent(false).bind(tenant.as_str()).bind(as_of).bind(base.is_some()).fetch_all(db).await?;
+    rows.iter().map(|row| sum(row, base)).collect()
+}
+
+fn sum(row: &PgRow, base: Option<Currency>) -> Result<AccountSum, sqlx::Error> {
+    Ok(AccountSum {
+        account: read::account(row)?,
+        currency: base.map_or_else(|| read::currency(row), Ok)?,
+        debit: row.try_get::<Decimal, _>("debit")?,
+        credit: row.try_get::<Decimal, _>("credit")?,
+    })
+}
+
+/// The first entry whose lines do not balance: in the base currency, or, where it has one currency only, in that.
+///
+/// # Errors
+/// The database is away.
+pub async fn find_unbalanced_entry(
+    db: &mut PgConnection,
+    tenant: &TenantId,
+    as_of: Option<NaiveDate>,
+) -> Result<Option<i64>, sqlx::Error> {
+    let dated = up_to(as_of);
+    let sql = sqlx::AssertSqlSafe(format!(
+        "select l.seq
+           from fis_journal_line l
+          where l.tenant_id = $1
+            and {dated}
+          group by l.seq
+         having sum(case l.side when 'debit' then l.base_amount else -l.base_amount end) <> 0
+             or (min(l.currency) = max(l.currency)
+                 and sum(case l.side when 'debit' then l.amount else -l.amount end) <> 0)
+          order by l.seq
+          limit 1"
+    ));
+    sqlx::query_scalar(sql).persistent(false).bind(tenant.as_str()).bind(as_of).fetch_optional(db).await
+}
+
+/// Makes a transaction read one moment of the ledger, whatever is posted meanwhile.
+///
+/// # Errors
+/// The database is away.
+pub async fn read_one_moment(db: &mut PgConnection) -> Result<(), sqlx::Error> {
+    sqlx::query("set transaction isolation level repeatable read, read only").execute(db).await.map(|_| ())
+}
