@@ -4,20 +4,29 @@ mod bench;
 mod books;
 mod demo;
 mod dlq;
+mod export;
+mod journal;
 mod preview;
 mod publish;
 mod revert;
 mod run;
 mod status;
 mod topology;
+mod trial_balance;
 mod verify;
 
+use std::io::{ErrorKind, Write};
 use std::path::PathBuf;
 use std::process::ExitCode;
 
 use anyhow::Context;
+use chrono::NaiveDate;
 use clap::{Parser, Subcommand};
+use sqlx::PgConnection;
 
+use crate::domain::books::Books;
+use crate::domain::ids::TenantId;
+use crate::journal::books::in_force;
 use crate::platform::config::Config;
 use crate::platform::postgres::Postgres;
 use crate::platform::telemetry;
@@ -59,6 +68,12 @@ enum Command {
     /// Look at dead letters
     #[command(subcommand)]
     Dlq(dlq::DlqCommand),
+    /// Entries with their lines, newest last
+    Journal(journal::Journal),
+    /// Debit, credit and balance of every account
+    TrialBalance(trial_balance::Trial),
+    /// The journal as a file for a spreadsheet, beancount or hledger
+    Export(export::Export),
     /// Recompute every hash and every balance of the ledger
     Verify(verify::Verify),
     /// How fast a backlog becomes a ledger, beside the limit of the same machine
@@ -86,6 +101,9 @@ impl Cli {
             Command::Publish(publish) => publish.run(&config).await,
             Command::Status(status) => status.run(&config).await,
             Command::Dlq(command) => command.run(&config).await,
+            Command::Journal(journal) => journal.run(&config).await,
+            Command::TrialBalance(trial) => trial.run(&config).await,
+            Command::Export(export) => export.run(&config).await,
             Command::Verify(verify) => verify.run(&config).await,
             Command::Bench(bench) => bench.run(&config).await,
             Command::Demo(demo) => demo.run(&config).await,
@@ -120,6 +138,53 @@ async fn database(config: &Config) -> anyhow::Result<Postgres> {
     Ok(postgres)
 }
 
+/// A tenant's name as an argument.
+fn tenant(text: &str) -> Result<TenantId, String> {
+    TenantId::parse(text).map_err(|error| error.to_string())
+}
+
+/// A date in its one spelling, as in the books.
+fn day(text: &str) -> Result<NaiveDate, String> {
+    let date = text.parse::<NaiveDate>().ok().filter(|date| date.to_string() == text);
+    date.ok_or_else(|| "a date is written 2026-02-25".to_owned())
+}
+
+/// The books in force of a tenant that must exist.
+async fn books_of(db: &mut PgConnection, tenant: &TenantId) -> anyhow::Result<Books> {
+    in_force(db, tenant).await?.ok_or_else(|| anyhow::anyhow!("there is no tenant `{tenant}`"))
+}
+
+/// Writes a long text. A reader that has seen enough (`| head`) is no failure.
+fn print_text(text: &str) -> anyhow::Result<()> {
+    let mut stdout = std::io::stdout().lock();
+    match stdout.write_all(text.as_bytes()).and_then(|()| stdout.flush()) {
+        Err(error) if error.kind() != ErrorKind::BrokenPipe => Err(error.into()),
+        _ => Ok(()),
+    }
+}
+
+/// Characters of one value that a list shows.
+const SHOWN_MAX: usize = 120;
+
+/// What came from outside never drives the terminal: control characters and direction overrides are shown as codes.
+fn printable(text: &str) -> String {
+    let mut shown = String::with_capacity(text.len());
+    for (place, c) in text.chars().enumerate() {
+        if place == SHOWN_MAX {
+            shown.push('…');
+            break;
+        }
+        match c {
+            '\u{061c}' | '\u{200e}' | '\u{200f}' | '\u{2028}'..='\u{202e}' | '\u{2066}'..='\u{2069}' => {
+                shown.extend(c.escape_unicode());
+            }
+            c if c.is_control() => shown.extend(c.escape_default()),
+            c => shown.push(c),
+        }
+    }
+    shown
+}
+
 fn table(header: &[&str]) -> comfy_table::Table {
     let mut table = comfy_table::Table::new();
     table.load_style(comfy_table::presets::UTF8_FULL_CONDENSED).set_header(header);
@@ -136,21 +201,6 @@ fn operator() -> String {
     std::env::var("USER").unwrap_or_else(|_| "unknown".to_owned())
 }
 
-/// What came from outside never drives the terminal: control characters and direction overrides are shown as codes.
-fn printable(text: &str) -> String {
-    let mut shown = String::with_capacity(text.len());
-    for c in text.chars().take(120) {
-        match c {
-            '\u{200e}' | '\u{200f}' | '\u{202a}'..='\u{202e}' | '\u{2066}'..='\u{2069}' => {
-                shown.extend(c.escape_unicode());
-            }
-            c if c.is_control() => shown.extend(c.escape_default()),
-            c => shown.push(c),
-        }
-    }
-    shown
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -158,5 +208,19 @@ mod tests {
     #[test]
     fn what_came_from_outside_never_drives_the_terminal() {
         assert_eq!(printable("a\u{1b}[31mb\nc\u{202e}d"), "a\\u{1b}[31mb\\nc\\u{202e}d");
+    }
+
+    #[test]
+    fn what_is_cut_short_shows_that_it_is() {
+        assert_eq!(printable(&"x".repeat(SHOWN_MAX)).chars().count(), SHOWN_MAX);
+        assert!(printable(&"x".repeat(SHOWN_MAX + 1)).ends_with("x…"));
+    }
+
+    #[test]
+    fn a_date_has_one_spelling() {
+        assert!(day("2026-02-25").is_ok());
+        for text in ["2026-2-25", " 2026-02-25", "2026-02-30", "25.02.2026", ""] {
+            assert!(day(text).is_err(), "{text}");
+        }
     }
 }

@@ -14,6 +14,7 @@ mod duplicates;
 mod happy;
 mod hostile;
 mod life;
+mod reading;
 mod rejections;
 mod schema;
 mod tls;
