@@ -82,9 +82,9 @@ impl Export {
 
     /// Everything up to the head of now; entries posted meanwhile belong to the next export.
     async fn write(&self, db: &mut PgConnection, mut sink: impl Write, progress: impl Fn(u64)) -> anyhow::Result<u64> {
-        let books = super::books_of(db, &self.tenant).await?;
         let last = report::last_seq(db, &self.tenant).await?.unwrap_or_default();
-        // Read after the head: whatever currency an entry up to it has is among them.
+        // Read after the head: whatever account and currency an entry up to it has is among these.
+        let books = super::books_of(db, &self.tenant).await?;
         let mut currencies: Vec<Currency> =
             report::read_balances(db, &self.tenant).await?.iter().map(|sum| sum.currency).collect();
         currencies.push(books.base_currency);
