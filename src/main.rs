@@ -8,6 +8,7 @@ use fis::cli::Cli;
 fn main() -> ExitCode {
     // Before anything can speak TLS: two providers may be compiled in by features, one is chosen here.
     let _ = rustls::crypto::ring::default_provider().install_default();
+    leave_quietly_when_nobody_reads();
     let cli = Cli::parse();
     let runtime = match tokio::runtime::Builder::new_multi_thread().enable_all().build() {
         Ok(runtime) => runtime,
@@ -26,4 +27,15 @@ fn main() -> ExitCode {
     // Whatever still runs in the background is of no interest any more.
     runtime.shutdown_background();
     code
+}
+
+/// `fis dlq list | head` closes our output early. `println!` panics then; a reader who has seen enough is no fault.
+fn leave_quietly_when_nobody_reads() {
+    let usual = std::panic::take_hook();
+    std::panic::set_hook(Box::new(move |panic| {
+        if panic.to_string().contains("failed printing to stdout") {
+            std::process::exit(0);
+        }
+        usual(panic);
+    }));
 }

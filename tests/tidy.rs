@@ -61,7 +61,6 @@ const SQL_EXCEPTIONS: &[(&str, &str)] = &[
     ("cli/bench/", "the bare posting loop that the service is measured beside is plain SQL on purpose"),
     ("cli/demo/figures.rs", "adds up what the demo did, which no other part asks for"),
     ("cli/status.rs", "counts held events and entries; belongs into journal"),
-    ("service/loops.rs", "`select 1`: is PostgreSQL back, before the intake takes deliveries again"),
 ];
 
 /// What never enters the sources, and what to write instead.
