@@ -11,6 +11,7 @@ mod commands;
 mod configuration;
 mod dialects;
 mod duplicates;
+mod edges;
 mod happy;
 mod hostile;
 mod life;
