@@ -9,11 +9,12 @@ use std::time::Duration;
 use serde_json::Value;
 use tokio::sync::{Mutex, MutexGuard};
 
+use crate::support::broker::LANES;
 use crate::support::invariants::Disturbed;
 use crate::support::load::{QUICK_RETRIES, TENANTS, mix};
 use crate::support::process::Run;
 use crate::support::servers::{DEV, Servers, only_on};
-use crate::support::wait::{wait_until, wait_within};
+use crate::support::wait::{same, wait_until, wait_within};
 use crate::support::world::{Setup, World};
 
 /// One test at a time harms the servers.
@@ -53,8 +54,12 @@ async fn world(name: &str, servers: &Servers) -> World {
 }
 
 async fn act(servers: &Servers, name: &'static str, action: &'static str) {
-    let servers = servers.clone();
-    tokio::task::spawn_blocking(move || servers.server(name, action)).await.unwrap();
+    dev(servers, &["server", name, action]).await;
+}
+
+async fn dev(servers: &Servers, args: &[&'static str]) {
+    let (servers, args) = (servers.clone(), args.to_vec());
+    tokio::task::spawn_blocking(move || servers.dev(&args)).await.unwrap();
 }
 
 async fn parts(run: &Run) -> (u16, Value) {
@@ -226,5 +231,32 @@ async fn what_was_confirmed_survives_a_crash_of_the_broker() {
     .await;
     world.rest(&mut run).await;
     none_given_up(&world).await;
+    world.invariants().await;
+}
+
+/// A broker that is out of memory takes nothing from publishers. Acknowledgements use another connection and go on.
+#[tokio::test(flavor = "multi_thread")]
+async fn an_alarm_of_the_broker_stops_the_relay_and_not_the_intake() {
+    let (_turn, servers) = servers().await;
+    let world = world("alarm", &servers).await;
+    world.publish(&mix("alarm", 300)).await;
+    dev(&servers, &["rabbitmqctl", "set_vm_memory_high_watermark", "absolute", "1"]).await;
+    let environment = [&QUICK_RETRIES[..], &[("FIS__AMQP__TIMEOUT_MS", "2000")]].concat();
+    let mut run = world.spawn(&environment);
+    wait_away(&run, "broker-out", 503).await;
+    wait_until("the lanes are empty all the same", async || {
+        let mut ready = 0;
+        for queue in LANES {
+            ready += world.ready_count(queue).await;
+        }
+        same(ready, 0)
+    })
+    .await;
+    wait_posted(&world, 100).await;
+    assert!(world.count("select count(*) from fis_outbox where due_at is null").await > 0, "the announcements wait");
+    // What `dev` gives its private broker.
+    dev(&servers, &["rabbitmqctl", "set_vm_memory_high_watermark", "absolute", "2GB"]).await;
+    run.ready().await;
+    world.rest(&mut run).await;
     world.invariants().await;
 }

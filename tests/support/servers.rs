@@ -47,10 +47,9 @@ impl Servers {
         Self { amqp, redis, database, management, dev_dir: None }
     }
 
-    /// `./dev server NAME ACTION` on this set.
-    pub fn server(&self, name: &str, action: &str) {
-        let dir = self.dev_dir.as_deref().expect("only a private set may be harmed");
-        dev(Some(dir), &["server", name, action]);
+    /// `./dev …` on this set.
+    pub fn dev(&self, args: &[&str]) {
+        dev(Some(self.dev_dir.as_deref().expect("only a private set may be harmed")), args);
     }
 }
 
