@@ -1,5 +1,6 @@
 //! Settings: what is unknown or wrong refuses the start by its name, and no secret leaves.
 
+use crate::support::servers::with_path;
 use crate::support::world::{Setup, World};
 
 async fn small(name: &str) -> World {
@@ -121,4 +122,17 @@ async fn a_wrong_password_is_told_without_the_password() {
         let said = world.fis_with(command, &[("FIS_AMQP_URL", &wrong)]).await.expect(1, &[]);
         assert!(!said.all().contains("tops3cret"), "{said:?}");
     }
+}
+
+/// A server that is away comes back by itself; a missing virtual host, database or password does not.
+#[tokio::test(flavor = "multi_thread")]
+async fn what_only_a_person_can_mend_stops_the_start() {
+    let world = World::new("a_person").await;
+    let host = with_path(&world.amqp_url, "nowhere");
+    world.fis_with(&["run"], &[("FIS_AMQP_URL", &host)]).await.expect(1, &["nowhere"]);
+    let database = with_path(&world.database_url, "nothing");
+    world.fis_with(&["run"], &[("FIS_DATABASE_URL", &database)]).await.expect(1, &["nothing"]);
+    let user = world.amqp_url.replacen("://", "://stranger", 1);
+    let said = world.fis_with(&["run"], &[("FIS_AMQP_URL", &user)]).await.expect(1, &[]);
+    assert!(said.all().to_lowercase().contains("access"), "{said:?}");
 }
