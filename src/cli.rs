@@ -2,6 +2,7 @@
 
 mod bench;
 mod books;
+mod checkpoint;
 mod demo;
 mod dlq;
 mod export;
@@ -76,6 +77,8 @@ enum Command {
     Export(export::Export),
     /// Recompute every hash and every balance of the ledger
     Verify(verify::Verify),
+    /// The end of every chain, signed, to be kept elsewhere
+    Checkpoint(checkpoint::CheckpointCommand),
     /// How fast a backlog becomes a ledger, beside the limit of the same machine
     Bench(bench::Bench),
     /// Ten thousand sample events through the whole service
@@ -105,6 +108,7 @@ impl Cli {
             Command::TrialBalance(trial) => trial.run(&config).await,
             Command::Export(export) => export.run(&config).await,
             Command::Verify(verify) => verify.run(&config).await,
+            Command::Checkpoint(checkpoint) => checkpoint.run(&config).await,
             Command::Bench(bench) => bench.run(&config).await,
             Command::Demo(demo) => demo.run(&config).await,
         }

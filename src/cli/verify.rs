@@ -1,5 +1,6 @@
 //! `fis verify`.
 
+use std::path::PathBuf;
 use std::process::ExitCode;
 
 use crate::domain::ids::TenantId;
@@ -14,6 +15,9 @@ pub struct Verify {
     /// From this sequence on: what lies before it is believed, balances are not compared
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(i64).range(1..))]
     from: Option<i64>,
+    /// Hold the ledger to a checkpoint that was signed before: a rewritten or cut chain is found even if it is right in itself
+    #[arg(long, value_name = "FILE")]
+    checkpoint: Option<PathBuf>,
     #[arg(long)]
     json: bool,
 }
@@ -32,9 +36,15 @@ impl Verify {
         let audits = audit::verify(&postgres.pool, &scope, |checked| progress.set_position(checked)).await?;
         progress.finish_and_clear();
         anyhow::ensure!(scope.tenant.is_none() || !audits.is_empty(), "there is no such tenant");
+        let broken_promises = match &self.checkpoint {
+            Some(file) => super::checkpoint::hold_to(config, &postgres, file).await?,
+            None => Vec::new(),
+        };
         let broken = audits.iter().filter(|audit| audit.fault.is_some()).count();
         if self.json {
-            super::print_json(&serde_json::json!({ "tenants": audits, "broken": broken }))?;
+            super::print_json(
+                &serde_json::json!({ "tenants": audits, "broken": broken, "checkpoint": broken_promises }),
+            )?;
         } else {
             let mut table = super::table(&["tenant", "entries", "head", "verdict"]);
             for audit in &audits {
@@ -47,7 +57,13 @@ impl Verify {
                 ]);
             }
             println!("{table}");
+            for fault in &broken_promises {
+                println!("{fault}");
+            }
+            if self.checkpoint.is_some() && broken_promises.is_empty() {
+                println!("the ledger keeps what the checkpoint says");
+            }
         }
-        Ok(if broken == 0 { ExitCode::SUCCESS } else { ExitCode::FAILURE })
+        Ok(if broken == 0 && broken_promises.is_empty() { ExitCode::SUCCESS } else { ExitCode::FAILURE })
     }
 }

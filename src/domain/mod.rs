@@ -4,6 +4,7 @@
 pub mod books;
 pub mod canonical;
 pub mod chain;
+pub mod checkpoint;
 pub mod dead_letter;
 pub mod disposition;
 pub mod entry;

@@ -12,6 +12,7 @@ use futures::{Stream, StreamExt};
 use sqlx::{PgConnection, PgPool, Row};
 
 use crate::domain::chain::{ChainHead, GENESIS};
+use crate::domain::checkpoint::Head;
 use crate::domain::ids::TenantId;
 use copy::{EntryRow, LineRow};
 use sums::{EntrySum, Sums};
@@ -81,6 +82,32 @@ pub async fn verify(
     }
     progress(checked);
     Ok(audits)
+}
+
+/// The end of every chain that has entries, in tenant order.
+///
+/// # Errors
+/// The database is away.
+pub async fn heads(pool: &PgPool) -> Result<Vec<Head>, sqlx::Error> {
+    let rows = sqlx::query("select tenant_id, seq, hash from fis_chain_head where seq > 0 order by tenant_id")
+        .fetch_all(pool)
+        .await?;
+    let head = |row: &sqlx::postgres::PgRow| {
+        Ok(Head { tenant_id: row.try_get("tenant_id")?, sequence: row.try_get("seq")?, hash: row.try_get("hash")? })
+    };
+    rows.iter().map(head).collect()
+}
+
+/// The hash of one entry, where there is one.
+///
+/// # Errors
+/// The database is away.
+pub async fn hash_at(pool: &PgPool, tenant: &str, seq: i64) -> Result<Option<String>, sqlx::Error> {
+    sqlx::query_scalar("select hash from fis_journal_entry where tenant_id = $1 and seq = $2")
+        .bind(tenant)
+        .bind(seq)
+        .fetch_optional(pool)
+        .await
 }
 
 async fn begin(db: &mut PgConnection, snapshot: Option<&str>) -> Result<String, sqlx::Error> {
@@ -162,7 +189,8 @@ impl Walk {
                     sum.add(&line);
                     self.sums.add(&line);
                 } else {
-                    self.fault.get_or_insert_with(|| format!("sequence {} has lines but no entry", line.seq));
+                    self.fault
+                        .get_or_insert_with(|| format!("sequence {} is missing: it has lines but no entry", line.seq));
                 }
                 next_line = lines.next().await.transpose()?;
             }
@@ -180,7 +208,7 @@ impl Walk {
         }
         while let Some(row) = next_line {
             let line = LineRow::parse(row.as_ref()).ok_or_else(unreadable)?;
-            self.fault.get_or_insert_with(|| format!("sequence {} has lines but no entry", line.seq));
+            self.fault.get_or_insert_with(|| format!("sequence {} is missing: it has lines but no entry", line.seq));
             next_line = lines.next().await.transpose()?;
         }
         Ok(())

@@ -87,6 +87,7 @@ section!(Retry {
 });
 section!(Outbox { window: u16 = 1000, poll_ms: u64 = 500 });
 section!(Log { format: LogFormat = LogFormat::Auto, filter: String = "info,lapin=off,sqlx=warn".to_owned() });
+section!(Audit { signing_key: Secret = "".into() });
 section!(Service { stop_seconds: u64 = 8 });
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
@@ -110,6 +111,7 @@ pub struct Config {
     pub retry: Retry,
     pub outbox: Outbox,
     pub log: Log,
+    pub audit: Audit,
     pub service: Service,
 }
 

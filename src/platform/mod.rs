@@ -8,5 +8,6 @@ pub mod http;
 pub mod metrics;
 pub mod postgres;
 pub mod redis;
+pub mod signing;
 pub mod telemetry;
 pub mod time;

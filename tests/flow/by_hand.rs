@@ -129,3 +129,37 @@ async fn an_auditors_own_program_agrees_and_finds_what_was_altered() {
         world.fis(&["verify"]).await.expect(1, &[found]);
     }
 }
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_signed_checkpoint_finds_a_cut_and_a_rewritten_chain_that_are_right_in_themselves() {
+    let world = with_orders("checkpoint").await;
+    let key = [("FIS__AUDIT__SIGNING_KEY", "9d61b19deffd5a60ba844af492ec2cc44449c5697b326919703bac031cae7f60")];
+    world.fis(&["checkpoint"]).await.expect(1, &["audit.signing_key"]);
+    let said = world.fis_with(&["checkpoint"], &key).await.expect(0, &["acme", "signature"]);
+    let file = world.file("checkpoint.json", &said.stdout);
+    let verify = ["verify", "--checkpoint", &file];
+    world.fis_with(&verify, &key).await.expect(0, &["keeps what the checkpoint says"]);
+    // The ledger may grow.
+    world.publish(&[order("evt_later")]).await;
+    world.fis(&["run", "--once"]).await.expect(0, &[]);
+    world.fis_with(&verify, &key).await.expect(0, &[]);
+
+    let altered = world.file("altered.json", said.stdout.replace("\"sequence\": 3", "\"sequence\": 2"));
+    world.fis_with(&["verify", "--checkpoint", &altered], &key).await.expect(1, &["was altered"]);
+    let other = [("FIS__AUDIT__SIGNING_KEY", "00".repeat(32))];
+    let other: Vec<_> = other.iter().map(|(name, value)| (*name, value.as_str())).collect();
+    world.fis_with(&verify, &other).await.expect(1, &["not signed with the configured key"]);
+
+    // Cut off behind sequence 2, with a head that agrees, and balances that agree: the chain alone cannot tell.
+    let cut = "set session_replication_role = replica;
+        delete from fis_journal_line where seq > 2; delete from fis_journal_entry where seq > 2;
+        update fis_chain_head h set seq = 2, hash = (select hash from fis_journal_entry where seq = 2);
+        delete from fis_account_balance;
+        insert into fis_account_balance
+        select tenant_id, account_code, currency, coalesce(sum(amount) filter (where side = 'debit'), 0),
+               coalesce(sum(amount) filter (where side = 'credit'), 0)
+          from fis_journal_line group by 1, 2, 3";
+    sqlx::raw_sql(cut).execute(&world.pool).await.unwrap();
+    world.fis(&["verify"]).await.expect(0, &["verified"]);
+    world.fis_with(&verify, &key).await.expect(1, &["acme: sequence 3", "is gone"]);
+}
