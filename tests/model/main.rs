@@ -21,6 +21,7 @@
 mod books;
 mod config;
 mod decode;
+mod fuzz;
 mod hashes;
 mod ledger;
 mod ops;

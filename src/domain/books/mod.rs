@@ -5,6 +5,7 @@
 mod compile_rule;
 mod fields;
 mod file;
+mod index;
 mod mistake;
 mod outline;
 mod plan;
@@ -23,6 +24,7 @@ use super::ids::{AccountCode, TenantId};
 use super::money::Currency;
 use super::period::Calendar;
 use super::retry::RetryPolicy;
+use index::RuleIndex;
 pub use mistake::{Mistake, Position};
 pub use plan::{Act, Change, Detail, Plan, Thing};
 pub use rule::{Mapped, ReversalRequest, Rule};
@@ -88,6 +90,7 @@ pub struct Books {
     unmatched: Unmatched,
     accounts: HashMap<String, Account>,
     rules: Vec<Rule>,
+    index: RuleIndex,
 }
 
 impl Books {
@@ -138,7 +141,7 @@ impl Books {
     /// # Errors
     /// The event cannot be booked, or not yet; the reason says which.
     pub fn map(&self, event: &InboundEvent<'_>, received_at: DateTime<Utc>) -> Result<Mapped, Failure> {
-        for rule in &self.rules {
+        for rule in self.candidates(event) {
             if rule.matches(event)? {
                 return rule.map(event, self, received_at);
             }
@@ -155,6 +158,10 @@ impl Books {
     /// The retry policy of the rule that matches, where it has its own.
     #[must_use]
     pub fn retry_policy(&self, event: &InboundEvent<'_>) -> Option<&RetryPolicy> {
-        self.rules.iter().find(|rule| rule.matches(event).unwrap_or(false))?.retry.as_ref()
+        self.candidates(event).find(|rule| rule.matches(event).unwrap_or(false))?.retry.as_ref()
+    }
+
+    fn candidates(&self, event: &InboundEvent<'_>) -> impl Iterator<Item = &Rule> {
+        self.index.candidates(event.event_type.as_str()).filter_map(|place| self.rules.get(place))
     }
 }

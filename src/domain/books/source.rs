@@ -7,6 +7,7 @@ use toml::de::DeTable;
 
 use super::fields::Text;
 use super::file::{AccountSource, File, PeriodSource, RateSource};
+use super::index::RuleIndex;
 use super::mistake::{Mistakes, line_of};
 use super::{Account, AccountType, Books, Mistake};
 use crate::domain::expr::closest;
@@ -72,6 +73,7 @@ impl Compiler<'_> {
             rounding_account,
             unmatched: file.unmatched,
             accounts: std::mem::take(&mut self.accounts),
+            index: RuleIndex::new(&rules),
             rules,
         })
     }

@@ -34,6 +34,16 @@ impl TopicPattern {
         self.0.iter().map(word).collect::<Vec<_>>().join(".")
     }
 
+    /// The one type that it matches, where it has no wildcard.
+    #[must_use]
+    pub fn only_type(&self) -> Option<String> {
+        let words = self.0.iter().map(|word| match word {
+            Word::Exactly(text) => Some(text.as_str()),
+            Word::One | Word::Any => None,
+        });
+        words.collect::<Option<Vec<_>>>().map(|words| words.join("."))
+    }
+
     #[must_use]
     pub fn matches(&self, key: &str) -> bool {
         // Two fingers and one place to go back to: linear for one `#`, never exponential for many.
