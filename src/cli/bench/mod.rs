@@ -2,6 +2,7 @@
 //! differ, so what counts is the ratio. Works in a database and a virtual host of its own, removed at the end.
 
 mod limit;
+mod mapping;
 mod place;
 
 use std::process::ExitCode;
@@ -53,12 +54,14 @@ impl Bench {
             measured?;
         }
         let (limit, drain) = (median(&mut rates.limit), median(&mut rates.drain));
+        let costs = mapping::costs(BOOKS, &order("bench", 1).body)?;
         let (publish, announced) = (median(&mut rates.publish), median(&mut rates.announced));
         if self.json {
             super::print_json(&serde_json::json!({
                 "events": events, "rounds": self.rounds,
                 "eventsPerSecond": { "barePosting": limit, "publish": publish, "drain": drain, "drainAndRelay": announced },
                 "drainOfBarePosting": ratio(drain, limit),
+                "nanosecondsPerOrder": { "decode": costs.decode, "map": costs.map, "mapWith1000Rules": costs.map_many },
             }))?;
             return Ok(ExitCode::SUCCESS);
         }
@@ -72,6 +75,12 @@ impl Bench {
             table.add_row([name.to_owned(), rate.to_string(), ratio(rate, limit)]);
         }
         println!("{table}");
+        println!(
+            "one order on one core: decode {}, map and validate {}, with 1,000 rules {}",
+            microseconds(costs.decode),
+            microseconds(costs.map),
+            microseconds(costs.map_many)
+        );
         println!("medians of {} rounds of {events} orders with three lines, one tenant", self.rounds);
         Ok(ExitCode::SUCCESS)
     }
@@ -165,4 +174,8 @@ fn median(rates: &mut [u64]) -> u64 {
 fn ratio(rate: u64, limit: u64) -> String {
     let hundredths = rate * 100 / limit.max(1);
     format!("{}.{:02}", hundredths / 100, hundredths % 100)
+}
+
+fn microseconds(nanoseconds: u128) -> String {
+    format!("{}.{:02} µs", nanoseconds / 1000, nanoseconds % 1000 / 10)
 }
