@@ -56,7 +56,8 @@ async fn a_port_in_use_is_named() {
 /// Stops while a publisher publishes and batches are under way.
 async fn stopped_under_load(name: &str, signal: &str) {
     let world = World::with(name, Setup { tenants: TENANTS, ..Setup::default() }).await;
-    let mut run = world.run_with(&QUICK_RETRIES).await;
+    // A small window, so that flushing the relay takes many of them.
+    let mut run = world.run_with(&[&QUICK_RETRIES[..], &[("FIS__OUTBOX__WINDOW", "10")]].concat()).await;
     let messages = mix(name, 1500);
     let stop = async {
         wait_until("it is at work", async || {
