@@ -28,7 +28,7 @@ mod revert;
 mod statements;
 mod waiting;
 
-pub use decide::{Posted, Receipt, Verdict};
+pub use decide::{Known, Plan, Posted, Receipt, Verdict, decide};
 pub use item::{Item, ItemFacts, RetryMessage, Source, Step};
 pub use post::{PostError, post};
 pub use revert::{RevertError, revert};

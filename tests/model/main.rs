@@ -25,6 +25,7 @@ mod fuzz;
 mod hashes;
 mod ledger;
 mod ops;
+mod posting;
 mod scenarios;
 mod table;
 
