@@ -12,7 +12,7 @@ use crate::domain::books::Books;
 use crate::domain::chain::{ChainedEntry, instant_text};
 use crate::domain::entry::{Line, Side};
 use crate::domain::ids::{AccountCode, TenantId};
-use crate::journal::report::{Question, find_entries};
+use crate::journal::report::{Question, find_entries, find_reversals};
 use crate::platform::config::Config;
 
 #[derive(clap::Args)]
@@ -67,27 +67,34 @@ impl Journal {
             words,
         };
         let (entries, more) = find_entries(&mut db, &question, self.limit, self.offset).await?;
+        let reversed = find_reversals(&mut db, &entries).await?;
         for entry in &entries {
             let tenant = &entry.origin.tenant_id;
             if !books.contains_key(tenant) {
                 books.insert(tenant.clone(), super::books_of(&mut db, tenant).await?);
             }
         }
-        let told = |entry: &ChainedEntry| books.get(&entry.origin.tenant_id).map(|books| as_json(entry, books));
+        let told =
+            |entry: &ChainedEntry| books.get(&entry.origin.tenant_id).map(|books| as_json(entry, books, &reversed));
         if self.json {
             let entries: Vec<Value> = entries.iter().filter_map(told).collect();
             let text = serde_json::to_string_pretty(&json!({ "entries": entries, "more": more }))?;
             super::print_text(&(text + "\n"))?;
             return Ok(ExitCode::SUCCESS);
         }
-        super::print_text(&listing(&entries, &books, more)?)?;
+        super::print_text(&listing(&entries, &books, &reversed, more)?)?;
         Ok(ExitCode::SUCCESS)
     }
 }
 
 /// Two columns, debit and credit, right-aligned over the whole listing. Names come last: theirs is the only width that a
 /// terminal may see differently.
-fn listing(entries: &[ChainedEntry], books: &HashMap<TenantId, Books>, more: bool) -> anyhow::Result<String> {
+fn listing(
+    entries: &[ChainedEntry],
+    books: &HashMap<TenantId, Books>,
+    reversed: &HashMap<String, String>,
+    more: bool,
+) -> anyhow::Result<String> {
     let lines = || entries.iter().flat_map(|entry| &entry.lines);
     let account_width = lines().map(|line| line.account.as_str().len()).max().unwrap_or_default();
     let amount_width = lines().map(|line| line.currency.text(line.amount).len()).max().unwrap_or_default().max(6);
@@ -102,6 +109,9 @@ fn listing(entries: &[ChainedEntry], books: &HashMap<TenantId, Books>, more: boo
         }
         if let Some(reverses) = &entry.reverses_entry_id {
             write!(out, ", reverses {reverses}")?;
+        }
+        if let Some(reversal) = reversed.get(&entry.entry_id()) {
+            write!(out, ", reversed by {reversal}")?;
         }
         out.push('\n');
         let Some(books) = books.get(&origin.tenant_id) else { continue };
@@ -130,7 +140,7 @@ fn name<'a>(books: &'a Books, line: &Line) -> &'a str {
     books.account(line.account.as_str()).map(|account| account.name.as_str()).unwrap_or_default()
 }
 
-fn as_json(entry: &ChainedEntry, books: &Books) -> Value {
+fn as_json(entry: &ChainedEntry, books: &Books, reversed: &HashMap<String, String>) -> Value {
     let origin = &entry.origin;
     let line = |line: &Line| {
         json!({
@@ -158,6 +168,7 @@ fn as_json(entry: &ChainedEntry, books: &Books) -> Value {
         "rule": origin.rule_name,
         "ruleVersion": origin.rule_version,
         "reverses": entry.reverses_entry_id,
+        "reversedBy": reversed.get(&entry.entry_id()),
         "lane": origin.lane,
         "messageId": origin.message_id,
         "correlationId": origin.correlation_id,

@@ -2,6 +2,8 @@
 //! enters, entries and sums leave. Nothing is written, and no statement's work grows with the ledger but where the
 //! question does.
 
+use std::collections::HashMap;
+
 use chrono::NaiveDate;
 use rust_decimal::Decimal;
 use sqlx::postgres::PgRow;
@@ -93,6 +95,28 @@ pub async fn find_entries(
     places.truncate(wanted);
     let mut entries = read::entries(db, &places).await?;
     Ok((places.iter().rev().filter_map(|place| entries.remove(place)).collect(), more))
+}
+
+/// Which entry reverses which of these: the link from an entry to its reversal, by entry id.
+///
+/// # Errors
+/// The database is away.
+pub async fn find_reversals(
+    db: &mut PgConnection,
+    entries: &[ChainedEntry],
+) -> Result<HashMap<String, String>, sqlx::Error> {
+    let tenants: Vec<&str> = entries.iter().map(|entry| entry.origin.tenant_id.as_str()).collect();
+    let ids: Vec<String> = entries.iter().map(ChainedEntry::entry_id).collect();
+    let rows = sqlx::query(
+        "select r.reverses_entry_id, r.entry_id
+           from unnest($1::text[], $2::text[]) as wanted (tenant_id, entry_id)
+           join fis_journal_entry r on r.tenant_id = wanted.tenant_id and r.reverses_entry_id = wanted.entry_id",
+    )
+    .bind(tenants)
+    .bind(ids)
+    .fetch_all(db)
+    .await?;
+    rows.iter().map(|row| Ok((row.try_get("reverses_entry_id")?, row.try_get("entry_id")?))).collect()
 }
 
 /// The last sequence of a tenant; `None`: there is no such tenant. Entries up to it never change and have no gap, so a walk

@@ -42,6 +42,14 @@ async fn an_entry_is_reversed_by_hand_once_and_the_reversal_can_be_reversed() {
         .count("select coalesce(sum(debit - credit), 0)::bigint from fis_account_balance where account_code = '1100'")
         .await;
     assert_eq!(again, before, "the order stands again");
+    // Linked both ways.
+    let json = world.fis(&["journal", "--tenant", "acme", "--json"]).await.expect(0, &[]).json();
+    let links: Vec<_> =
+        json["entries"].as_array().unwrap().iter().map(|entry| (&entry["reverses"], &entry["reversedBy"])).collect();
+    let none = &serde_json::Value::Null;
+    assert_eq!(links[0], (none, &"acme/4".into()), "{json}");
+    assert_eq!(links[3], (&"acme/1".into(), &"acme/5".into()), "{json}");
+    world.fis(&["journal", "--tenant", "acme"]).await.expect(0, &["reversed by acme/4", "reverses acme/1"]);
     world.fis(&["run", "--once"]).await.expect(0, &[]);
     let mut finance = world.finance().await;
     finance.read(5).await;
