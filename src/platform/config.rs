@@ -1,12 +1,15 @@
 //! The configuration: a file, then the environment. What is unknown or wrong refuses the start by its name; a secret
 //! never leaves through a log line, an error or `--help`.
 
+mod secret;
+
 use std::collections::BTreeMap;
-use std::fmt;
 use std::path::Path;
 
 use serde::{Deserialize, Serialize};
 use toml::{Table, Value};
+
+pub use secret::Secret;
 
 /// The environment's short names of the settings that every deployment has.
 const SHORT_NAMES: [(&str, &str); 4] = [
@@ -17,30 +20,6 @@ const SHORT_NAMES: [(&str, &str); 4] = [
 ];
 /// Variables of ours that are no settings: the file's path, a test's crash point. `FIS_DEV_…` belongs to `./dev`.
 const NOT_SETTINGS: [&str; 2] = ["FIS_CONFIG", "FIS_FAILPOINT"];
-
-/// A text that prints as `***`.
-#[derive(Clone, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(transparent)]
-pub struct Secret(String);
-
-impl Secret {
-    #[must_use]
-    pub fn expose(&self) -> &str {
-        &self.0
-    }
-}
-
-impl From<&str> for Secret {
-    fn from(text: &str) -> Self {
-        Self(text.to_owned())
-    }
-}
-
-impl fmt::Debug for Secret {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str("***")
-    }
-}
 
 macro_rules! section {
     ($(#[$doc:meta])* $name:ident { $($field:ident: $type:ty = $default:expr),* $(,)? }) => {

@@ -3,7 +3,6 @@
 use std::time::Instant;
 
 use anyhow::Context;
-use chrono::Utc;
 
 use crate::domain::books::{Books, Mapped};
 use crate::domain::event::{RawMessage, decode};
@@ -28,7 +27,7 @@ pub fn costs(books: &str, body: &[u8]) -> anyhow::Result<Costs> {
     let many = format!("{head}{}[[rules]]{rules}", (0..MANY).map(rule).collect::<String>());
     let compile = |text: &str| Books::parse(text, 1).map_err(|mistakes| anyhow::anyhow!("{} mistakes", mistakes.len()));
     let (few, many) = (compile(books)?, compile(&many)?);
-    let now = Utc::now();
+    let now = crate::platform::time::now();
     let map = |books: &Books| matches!(books.map(&event, now), Ok(Mapped::Entry { .. }));
     anyhow::ensure!(map(&few) && map(&many), "the order is not mapped");
     Ok(Costs { decode: each(|| decode(message, None).is_ok()), map: each(|| map(&few)), map_many: each(|| map(&many)) })
