@@ -8,8 +8,13 @@ use super::events::{BACKFILL, Expect, Message, URGENT, cancellation_of, cart, or
 
 pub const TENANTS: &[&str] = &["acme", "globex"];
 /// Settings under which a held cancellation comes back at once instead of in a minute.
-pub const QUICK_RETRIES: [(&str, &str); 3] =
-    [("FIS__RETRY__BASE_DELAY_SECONDS", "1"), ("FIS__RETRY__JITTER_SECONDS", "0"), ("FIS__RETRY__MAX_RETRIES", "100")];
+pub const QUICK_RETRIES: [(&str, &str); 4] = [
+    ("FIS__RETRY__BASE_DELAY_SECONDS", "1"),
+    // Without a cap the delay doubles for as long as a slow machine takes to publish what is waited for.
+    ("FIS__RETRY__MAX_DELAY_SECONDS", "2"),
+    ("FIS__RETRY__JITTER_SECONDS", "0"),
+    ("FIS__RETRY__MAX_RETRIES", "100"),
+];
 
 /// `count` messages, or a few more: the orders of early cancellations come last.
 pub fn mix(name: &str, count: usize) -> Vec<Message> {
