@@ -83,7 +83,11 @@ pub(super) fn line(row: &PgRow) -> Result<Line, sqlx::Error> {
 /// # Errors
 /// The database is away, or holds what no version of this program has written.
 pub async fn entries(db: &mut PgConnection, places: &[Place]) -> Result<HashMap<Place, ChainedEntry>, sqlx::Error> {
-    let (tenants, seqs) = columns(places);
+    // An entry may be asked for twice, by its own announcement and by a resend; it is read once, with its lines.
+    let mut places = places.to_vec();
+    places.sort();
+    places.dedup();
+    let (tenants, seqs) = columns(&places);
     let rows = sqlx::query(
         "select e.*
            from unnest($1::text[], $2::bigint[]) as wanted (tenant_id, seq)
@@ -93,7 +97,7 @@ pub async fn entries(db: &mut PgConnection, places: &[Place]) -> Result<HashMap<
     .bind(seqs)
     .fetch_all(&mut *db)
     .await?;
-    let mut lines = lines(db, places).await?;
+    let mut lines = lines(db, &places).await?;
     let mut entries = HashMap::with_capacity(rows.len());
     for row in rows {
         let mut entry = entry(&row)?;
