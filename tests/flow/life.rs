@@ -99,6 +99,32 @@ async fn sigint_under_load_does_the_same() {
     stopped_under_load("sigint", "INT").await;
 }
 
+/// The relay is far behind when the signal comes: it still announces everything before it leaves.
+#[tokio::test(flavor = "multi_thread")]
+async fn stopping_flushes_the_relay() {
+    let world = World::new("flush").await;
+    let mut run = world.run().await;
+    world.publish(&[order("a"), order("b"), order("c"), order("d"), order("e")]).await;
+    world.rest(&mut run).await;
+    // Entries to announce once more, as a resend would.
+    world.sql("insert into fis_outbox (tenant_id, seq) select 'acme', 1 + n % 5 from generate_series(0, 2999) n").await;
+    let mut run = world.run_with(&[("FIS__OUTBOX__WINDOW", "10")]).await;
+    run.signal("TERM");
+    wait_until(
+        "it has heard",
+        async || {
+            if run.log().contains("told to stop") { Ok(()) } else { Err("not yet".to_owned()) }
+        },
+    )
+    .await;
+    assert!(world.count("select count(*) from fis_outbox").await > 0, "it was told in the middle of it");
+    let status = run.exited(Duration::from_secs(11)).await;
+    assert_eq!(status.code(), Some(0));
+    assert_eq!(world.count("select count(*) from fis_outbox").await, 0);
+    let feed = world.invariants().await;
+    assert_eq!(feed.messages.len(), 3005);
+}
+
 /// Somebody else holds the tenant's head, so that a batch cannot be finished.
 async fn stuck(world: &World, run: &Run) -> sqlx::PgConnection {
     let mut lock = sqlx::PgConnection::connect(&world.database_url).await.unwrap();

@@ -6,6 +6,7 @@ use sqlx::Row;
 
 use crate::support::broker::{DLQ, Reader};
 use crate::support::events::{Expect, Message, envelope, order, order_of, payment};
+use crate::support::wait::{same, wait_until};
 use crate::support::world::World;
 
 fn without(mut message: Value, member: &str) -> Message {
@@ -54,9 +55,12 @@ async fn what_cannot_be_booked_is_kept_with_its_reason_and_the_event_behind_it_i
     messages.push(order("good"));
     world.publish(&messages).await;
     world.quiet().await;
-    let (_, metrics) = run.get("/metrics").await;
     let parked = format!("fis_parking_parked_total{{recorded=\"yes\"}} {}", poison.len());
-    assert!(metrics.lines().any(|line| line == parked), "each went through the dead-letter queue: {metrics}");
+    wait_until("each went through the dead-letter queue", async || {
+        let (_, metrics) = run.get("/metrics").await;
+        if metrics.lines().any(|line| line == parked) { Ok(()) } else { Err(metrics) }
+    })
+    .await;
     world.rest(&mut run).await;
 
     let rows = sqlx::query("select id, routing_key, reason, detail, status, attempts, body from fis_dead_letter")
@@ -95,9 +99,9 @@ async fn the_same_poison_twice_is_one_dead_letter_with_two_attempts() {
     world.publish(std::slice::from_ref(&bad)).await;
     world.quiet().await;
     world.publish(&[bad]).await;
-    crate::support::wait::wait_until("the second attempt", async || {
+    wait_until("the second attempt", async || {
         let attempts = world.count("select coalesce(max(attempts), 0)::bigint from fis_dead_letter").await;
-        crate::support::wait::same(attempts, 2)
+        same(attempts, 2)
     })
     .await;
     world.rest(&mut run).await;
