@@ -1,5 +1,6 @@
 //! The database: migrated forward only, refused where it does not fit, append-only by its own power, and audited.
 
+use futures::future::join_all;
 use sqlx::Connection as _;
 
 use crate::support::events::{Expect, Message, order};
@@ -172,7 +173,7 @@ async fn tampering_is_found_with_its_tenant_and_sequence() {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn a_missing_entry_and_a_wrong_balance_are_found() {
-    for (name, tamper, found) in [
+    let rows = [
         (
             "cut_off",
             "delete from fis_journal_entry where seq = 3; delete from fis_journal_line where seq = 3",
@@ -186,11 +187,13 @@ async fn a_missing_entry_and_a_wrong_balance_are_found() {
         ("balance", "update fis_account_balance set debit = debit + 1 where account_code = '1100'", "1100"),
         ("forgotten", "delete from fis_account_balance where account_code = '4000'", "4000"),
         ("line", "delete from fis_journal_line where seq = 1 and line_no = 3", "sequence 1"),
-    ] {
+    ];
+    join_all(rows.map(async |(name, tamper, found)| {
         let world = with_one_order(name).await;
         unguarded(&world, tamper).await;
         world.fis(&["verify", "--tenant", "acme"]).await.expect(1, &["acme", found]);
-    }
+    }))
+    .await;
 }
 
 async fn unguarded(world: &World, sql: &str) {
