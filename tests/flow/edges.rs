@@ -65,8 +65,11 @@ async fn an_announcement_that_comes_back_is_not_lost() {
         if status == 503 && ready.contains("came back") { Ok(()) } else { Err(ready) }
     })
     .await;
-    assert_eq!(world.count("select count(*) from fis_journal_entry").await, 2, "posting goes on");
-    assert_eq!(world.count("select count(*) from fis_outbox").await, 2);
+    wait_until("posting goes on, and both announcements wait", async || {
+        let posted = world.count("select count(*) from fis_journal_entry").await;
+        same((posted, world.count("select count(*) from fis_outbox").await), (2, 2))
+    })
+    .await;
     for queue in ["fis.journal.stream", FINANCE, AUDIT] {
         world.bind("fis.domain.exchange", queue, "fis.#").await;
     }
