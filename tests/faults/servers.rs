@@ -53,6 +53,11 @@ async fn world(name: &str, servers: &Servers) -> World {
     World::with(name, Setup { tenants: TENANTS, servers: servers.clone(), ..Setup::default() }).await
 }
 
+/// Waits for Redis no longer than a service in production does.
+fn impatient() -> Vec<(&'static str, &'static str)> {
+    [&QUICK_RETRIES[..], &[("FIS__REDIS__TIMEOUT_MS", "250")]].concat()
+}
+
 async fn act(servers: &Servers, name: &'static str, action: &'static str) {
     dev(servers, &["server", name, action]).await;
 }
@@ -169,7 +174,7 @@ async fn a_postgresql_that_hangs_is_waited_for() {
 async fn while_redis_is_away_everything_goes_on() {
     let (_turn, servers) = servers().await;
     let world = world("redis_crash", &servers).await;
-    let mut run = world.run_with(&QUICK_RETRIES).await;
+    let mut run = world.run_with(&impatient()).await;
     let messages = mix("redis_crash", 1200);
     let outage = async {
         wait_posted(&world, 50).await;
@@ -193,7 +198,7 @@ async fn while_redis_is_away_everything_goes_on() {
 async fn a_redis_that_hangs_slows_but_stops_nothing() {
     let (_turn, servers) = servers().await;
     let world = world("redis_pause", &servers).await;
-    let mut run = world.run_with(&QUICK_RETRIES).await;
+    let mut run = world.run_with(&impatient()).await;
     act(&servers, "redis", "pause").await;
     world.publish(&mix("redis_pause", 300)).await;
     world.quiet().await;

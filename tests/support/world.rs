@@ -121,12 +121,14 @@ impl World {
     /// The environment of a `fis` in this world.
     pub fn environment(&self) -> Vec<(String, String)> {
         let named = [
-            ("FIS_AMQP_URL", &self.amqp_url),
+            ("FIS_AMQP_URL", self.amqp_url.as_str()),
             ("FIS_REDIS_URL", &self.redis_url),
             ("FIS_DATABASE_URL", &self.database_url),
             ("FIS__AMQP__MANAGEMENT_URL", &self.servers.management),
+            // On a busy machine Redis may take longer than a quarter of a second; its keys would then be missing.
+            ("FIS__REDIS__TIMEOUT_MS", "5000"),
         ];
-        named.map(|(name, value)| (name.to_owned(), value.clone())).to_vec()
+        named.map(|(name, value)| (name.to_owned(), value.to_owned())).to_vec()
     }
 
     /// The library's configuration of the broker.
