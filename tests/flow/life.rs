@@ -57,7 +57,7 @@ async fn a_port_in_use_is_named() {
 async fn stopped_under_load(name: &str, signal: &str) {
     let world = World::with(name, Setup { tenants: TENANTS, ..Setup::default() }).await;
     // A small window, so that flushing the relay takes many of them.
-    let mut run = world.run_with(&[&QUICK_RETRIES[..], &[("FIS__OUTBOX__WINDOW", "10")]].concat()).await;
+    let mut run = world.run_with(&[&QUICK_RETRIES[..], &[("FIS__OUTBOX__WINDOW", "50")]].concat()).await;
     let messages = mix(name, 1500);
     let stop = async {
         wait_until("it is at work", async || {
@@ -107,7 +107,7 @@ async fn stopping_flushes_the_relay() {
     world.publish(&[order("a"), order("b"), order("c"), order("d"), order("e")]).await;
     world.rest(&mut run).await;
     // Entries to announce once more, as a resend would.
-    world.sql("insert into fis_outbox (tenant_id, seq) select 'acme', 1 + n % 5 from generate_series(0, 1199) n").await;
+    world.sql("insert into fis_outbox (tenant_id, seq, lines) select 'acme', 1 + n % 5, 3 from generate_series(0, 1199) n").await;
     let mut run = world.run_with(&[("FIS__OUTBOX__WINDOW", "10")]).await;
     run.signal("TERM");
     wait_until(
