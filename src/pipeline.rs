@@ -2,18 +2,22 @@
 //!
 //! | # | phase | here | a crash right after it |
 //! |---|---|---|---|
-//! | 1 | receive | `Receiver::next_batch`, then `read` decodes | redelivered |
+//! | 1 | receive | `Road::follow`: `Receiver::next_batch`, then `read` decodes | redelivered |
 //! | 2 | claim | `claim::claim` in Redis | redelivered; the key says PROCESSING, which proves nothing |
 //! | 3 | map | `items`: the tenant's books turn events into balanced entries or reasons | redelivered |
 //! | 4 | post | `journal::post`: one transaction | redelivered; the ledger knows it: duplicate |
 //! | 5 | mark | `claim::mark` in Redis | redelivered: duplicate |
-//! | 6 | settle | `Consumer::settle`: reject the rejected, acknowledge the rest | – |
+//! | 6 | settle | `Settler::settle`: reject the rejected, acknowledge the rest | – |
+//!
+//! Several batches of a lane are under way at once, each in another phase (`road`); they post and settle in the order they
+//! came. Batches of all lanes take turns at posting, by the lanes' weights (`intake::turns`).
 //!
 //! Redis hurries, PostgreSQL decides, the broker is told last. Here, and only here, a disposition (ledger word) becomes a
 //! settlement (AMQP word).
 
 mod origin;
 mod posting;
+mod road;
 mod verdicts;
 
 use std::collections::HashMap;
@@ -31,16 +35,19 @@ use crate::domain::ids::TenantId;
 use crate::domain::retry::RetryPolicy;
 use crate::intake::Lane;
 use crate::intake::claim::{self, Key};
+use crate::intake::ledger::Ledger;
+use crate::intake::turns::Turns;
 use crate::journal::books::BooksShelf;
-use crate::journal::{Item, Step, Verdict};
-use crate::platform::amqp::{AmqpError, Delivery, Receiver};
+use crate::journal::{Committed, Item, Step, Verdict};
+use crate::platform::amqp::{AmqpError, Delivery, Receiver, Settler};
 use crate::platform::faults::{self, crash_point};
-use crate::platform::health::Health;
+use crate::platform::health::{Health, Part};
 use crate::platform::metrics;
 use crate::platform::postgres::Postgres;
 use crate::platform::redis::Redis;
 use crate::platform::time;
 use origin::Origin;
+use road::{Place, Road};
 use verdicts::{count, mark};
 
 /// At this delivery count an event is rejected before any work: it has ended the process, or its session, too often.
@@ -54,6 +61,10 @@ pub struct Pipeline {
     pub default_tenant: Option<TenantId>,
     /// How long deliveries are held while PostgreSQL is away before the session is given up once.
     pub hold: Duration,
+    /// Transactions at once; tenants are shared out among them.
+    pub posters: usize,
+    pub turns: Turns,
+    pub ledger: Ledger,
     /// Rung after a commit, for the relay.
     pub wake: Arc<Notify>,
     pub health: Health,
@@ -85,97 +96,81 @@ impl Pipeline {
     /// # Errors
     /// The session is lost. What was not settled comes again.
     pub async fn follow(
-        &self,
+        self: &Arc<Self>,
         lane: Lane,
         receiver: &mut Receiver,
         stop: &CancellationToken,
     ) -> Result<(), PipelineError> {
-        while let Some(batch) = receiver.next_batch(stop).await? {
-            self.take(lane, receiver, &batch, stop).await?;
+        let mut road = Road::new(Arc::clone(self), lane, receiver, stop.clone());
+        let mut followed = road.follow(receiver, stop).await;
+        if followed.is_ok() && !road.broken.is_cancelled() {
+            followed = road.finish(receiver).await;
         }
-        receiver.consumer().cancel().await?;
-        let never = CancellationToken::new();
-        loop {
-            match receiver.next_batch(&never).await {
-                Ok(Some(batch)) => self.take(lane, receiver, &batch, stop).await?,
-                Ok(None) | Err(AmqpError::Cancelled { .. }) => return Ok(()),
-                Err(error) => return Err(error.into()),
-            }
-        }
+        road.end(followed).await
     }
 
-    async fn take(
+    /// Brings a batch to its end: a verdict for every delivery, committed, marked and settled. One event is the batch of one.
+    async fn travel(
         &self,
         lane: Lane,
-        receiver: &Receiver,
         batch: &[Delivery],
+        mut place: Place,
+        settler: &Settler,
         stop: &CancellationToken,
     ) -> Result<(), PipelineError> {
         metrics::batch(batch.len());
-        self.in_hand.fetch_add(batch.len(), Ordering::SeqCst);
-        let settled = self.process_and_settle(lane, receiver, batch, stop).await;
-        self.in_hand.fetch_sub(batch.len(), Ordering::SeqCst);
-        settled
-    }
+        let events: Vec<Event<'_>> = batch.iter().map(|delivery| self.read(lane, delivery)).collect();
+        let ledger = self.ledger().await;
+        let mut verdicts = self.claim(&events, &ledger).await;
+        crash_point(faults::AFTER_CLAIM);
 
-    async fn process_and_settle(
-        &self,
-        lane: Lane,
-        receiver: &Receiver,
-        batch: &[Delivery],
-        stop: &CancellationToken,
-    ) -> Result<(), PipelineError> {
-        let verdicts = self.process(lane, batch, stop).await?;
-        receiver
-            .consumer()
-            .settle(batch, |index| matches!(verdicts.get(index), Some(Verdict::Rejected { .. })))
-            .await?;
+        place.posted.take().await?;
+        let rest: Vec<usize> = (0..events.len()).filter(|index| matches!(verdicts.get(*index), Some(None))).collect();
+        let rest_events: Vec<&Event<'_>> = rest.iter().filter_map(|index| events.get(*index)).collect();
+        let posted = if rest.is_empty() { Committed::default() } else { self.post(lane, &rest_events, stop).await? };
+        place.posted.pass();
+        self.wake.notify_one();
+
+        // From here on the next batch may commit; this one is told to Redis and to the broker after the one before it.
+        place.settled.take().await?;
+        self.mark(&ledger, &rest_events, &posted).await;
+        crash_point(faults::AFTER_MARK);
+        for (index, verdict) in rest.into_iter().zip(posted.verdicts) {
+            if let Some(place) = verdicts.get_mut(index) {
+                *place = Some(verdict);
+            }
+        }
+        let verdicts: Vec<Verdict> = verdicts
+            .into_iter()
+            .map(|verdict| verdict.unwrap_or_else(|| unreachable!("every event was posted or known")))
+            .collect();
+        settler.settle(batch, |index| matches!(verdicts.get(index), Some(Verdict::Rejected { .. }))).await?;
         crash_point(faults::AFTER_SETTLE);
+        place.settled.pass();
         count(lane, &verdicts);
         Ok(())
     }
 
-    /// Brings a batch to its end: a verdict for every delivery, in order, committed. One event is the batch of one.
-    ///
-    /// # Errors
-    /// Nothing of this batch may be settled.
-    pub async fn process(
-        &self,
-        lane: Lane,
-        batch: &[Delivery],
-        stop: &CancellationToken,
-    ) -> Result<Vec<Verdict>, PipelineError> {
-        let events: Vec<Event<'_>> = batch.iter().map(|delivery| self.read(lane, delivery)).collect();
+    /// The ledger's name, as keys carry it. While PostgreSQL is away nobody knows what will come back.
+    async fn ledger(&self) -> String {
+        if self.health.is_away(Part::Postgres) {
+            return String::new();
+        }
+        self.ledger.name(&self.postgres, &self.redis).await
+    }
 
+    /// Phase 2: what Redis knows. A verdict for each event that is known to be posted, none for the others.
+    async fn claim(&self, events: &[Event<'_>], ledger: &str) -> Vec<Option<Verdict>> {
         let (places, keys): (Vec<usize>, Vec<Key<'_>>) =
             events.iter().enumerate().filter_map(|(i, e)| Some((i, e.key()?))).unzip();
-        let now = time::now();
-        let known = claim::claim(&self.redis, &self.postgres.epoch(), &keys, now).await;
-        crash_point(faults::AFTER_CLAIM);
-
+        let known = claim::claim(&self.redis, ledger, &keys, time::now()).await;
         let mut verdicts: Vec<Option<Verdict>> = vec![None; events.len()];
         for (place, _) in places.iter().zip(&known).filter(|(_, known)| **known) {
             if let Some(verdict) = verdicts.get_mut(*place) {
                 *verdict = Some(Verdict::Duplicate(None));
             }
         }
-        let rest: Vec<usize> = (0..events.len()).filter(|index| matches!(verdicts.get(*index), Some(None))).collect();
-        if !rest.is_empty() {
-            let rest_events: Vec<&Event<'_>> = rest.iter().filter_map(|index| events.get(*index)).collect();
-            let posted = self.post(&rest_events, stop).await?;
-            self.wake.notify_one();
-            self.mark(&rest_events, &posted).await;
-            crash_point(faults::AFTER_MARK);
-            for (index, verdict) in rest.into_iter().zip(posted) {
-                if let Some(place) = verdicts.get_mut(index) {
-                    *place = Some(verdict);
-                }
-            }
-        }
-        Ok(verdicts
-            .into_iter()
-            .map(|verdict| verdict.unwrap_or_else(|| unreachable!("every event was posted or known")))
-            .collect())
+        verdicts
     }
 
     /// Phase 1: what the bytes say.
@@ -242,9 +237,10 @@ impl Pipeline {
     }
 
     /// Phase 5: tells Redis what was committed.
-    async fn mark(&self, events: &[&Event<'_>], verdicts: &[Verdict]) {
-        let marks = events.iter().zip(verdicts).filter_map(|(event, verdict)| mark(event.key()?, verdict)).collect();
-        claim::mark(&self.redis, &self.postgres.epoch(), marks, time::now()).await;
+    async fn mark(&self, ledger: &str, events: &[&Event<'_>], posted: &Committed) {
+        let verdicts = events.iter().zip(&posted.verdicts);
+        let marks = verdicts.filter_map(|(event, verdict)| mark(event.key()?, verdict)).collect();
+        claim::mark(&self.redis, ledger, posted.position, marks, time::now()).await;
     }
 }
 
@@ -252,6 +248,13 @@ impl Event<'_> {
     fn key(&self) -> Option<Key<'_>> {
         let event = self.read.as_ref().ok()?;
         Some(Key { tenant_id: &event.tenant_id, event_id: &event.event_id, payload_hash: &event.payload_hash })
+    }
+
+    /// Which of the posters takes it: one tenant, one poster.
+    fn share(&self, posters: usize) -> usize {
+        let tenant = self.read.as_ref().map_or("", |event| event.tenant_id.as_str());
+        let sum = tenant.bytes().fold(0usize, |sum, byte| sum.wrapping_mul(31).wrapping_add(usize::from(byte)));
+        sum % posters
     }
 }
 

@@ -18,6 +18,9 @@ use tokio_util::sync::CancellationToken;
 use crate::domain::chain::ChainedEntry;
 use crate::domain::ids::TenantId;
 use crate::domain::retry::RetryPolicy;
+use crate::intake::Lane;
+use crate::intake::ledger::Ledger;
+use crate::intake::turns::Turns;
 use crate::journal;
 use crate::journal::books::{BooksError, BooksShelf};
 use crate::journal::read::Place;
@@ -135,6 +138,9 @@ async fn prepare(config: &Config, health: &Health, stop: &CancellationToken) -> 
         }
     }
     let retry = &config.retry;
+    // The relay, the parking, the books and the probe have connections of their own.
+    let spare = usize::try_from(config.database.connections_max).unwrap_or(usize::MAX).saturating_sub(3).max(1);
+    let posters = usize::from(config.intake.posters).min(spare);
     let pipeline = Arc::new(Pipeline {
         postgres: postgres.clone(),
         redis,
@@ -148,6 +154,13 @@ async fn prepare(config: &Config, health: &Health, stop: &CancellationToken) -> 
         },
         default_tenant,
         hold: Duration::from_secs(config.intake.hold_seconds),
+        posters,
+        turns: Turns::new(posters, |lane| match lane {
+            Lane::Urgent => config.intake.weight_urgent,
+            Lane::Live => config.intake.weight_live,
+            Lane::Backfill => config.intake.weight_backfill,
+        }),
+        ledger: Ledger::default(),
         wake: Arc::new(Notify::new()),
         health: health.clone(),
         in_hand: AtomicUsize::new(0),

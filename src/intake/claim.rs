@@ -1,5 +1,5 @@
-//! Idempotency keys in Redis: events enter, and for each a hint leaves whether it is worth asking PostgreSQL. The only
-//! place where Redis is spoken to. Redis hurries, PostgreSQL decides: no answer of Redis, and no silence, can lose an
+//! Idempotency keys in Redis: events enter, and for each a hint leaves whether it is worth asking PostgreSQL. With
+//! `ledger`, the only place where Redis is spoken to. Redis hurries, PostgreSQL decides: no answer of Redis, and no silence, can lose an
 //! event or post it twice.
 //!
 //! | found | payload hash | then |
@@ -15,6 +15,7 @@ use chrono::{DateTime, Utc};
 use deadpool_redis::redis::{FromRedisValue, Pipeline, Value};
 use serde::{Deserialize, Serialize};
 
+use super::ledger;
 use crate::domain::chain::instant_text;
 use crate::domain::ids::{EventId, TenantId};
 use crate::platform::metrics;
@@ -126,12 +127,16 @@ pub struct Mark<'a> {
 
 /// Marks the keys in one round trip. A failure is not one: the ledger has committed, and a key that says PROCESSING only
 /// makes the next duplicate slower.
-pub async fn mark(redis: &Redis, ledger: &str, marks: Vec<Mark<'_>>, now: DateTime<Utc>) {
+pub async fn mark(redis: &Redis, ledger: &str, position: Option<i64>, marks: Vec<Mark<'_>>, now: DateTime<Utc>) {
     if marks.is_empty() {
         return;
     }
     let created_at = instant_text(now);
-    let mut pipeline = Pipeline::with_capacity(marks.len());
+    let mut pipeline = Pipeline::with_capacity(marks.len() + 1);
+    // First: a COMPLETED must not be there without it.
+    if let Some(position) = position {
+        ledger::remember(&mut pipeline, ledger, position);
+    }
     for mark in marks {
         let name = mark.key.name();
         let value = KeyValue {

@@ -3,6 +3,8 @@
 //! event.
 
 pub mod claim;
+pub mod ledger;
+pub mod turns;
 
 /// A priority lane.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]

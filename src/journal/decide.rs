@@ -70,6 +70,8 @@ pub struct Plan {
     /// Events that were held and now are not.
     pub released: Vec<EventKey>,
     pub moved: HashSet<TenantId>,
+    /// The events that the batch reverses: an entry among them is kept in hand for its reversal.
+    reversed: HashSet<EventKey>,
 }
 
 pub struct HeldRow {
@@ -80,6 +82,15 @@ pub struct HeldRow {
     pub retry: RetryMessage,
 }
 
+/// The events that the batch wants to reverse.
+pub(super) fn reversed_events(items: &[Item<'_>]) -> Vec<EventKey> {
+    let reversed = items.iter().filter_map(|item| match (&item.facts, &item.step) {
+        (Some(facts), Step::Reverse { request, .. }) => Some((facts.tenant_id.clone(), request.original.clone())),
+        _ => None,
+    });
+    reversed.collect()
+}
+
 /// Walks the batch. `jitter` gives thousandths, so that this stays a function of what enters.
 pub fn decide(
     items: Vec<Item<'_>>,
@@ -87,7 +98,7 @@ pub fn decide(
     now: DateTime<Utc>,
     jitter: &mut dyn FnMut() -> u64,
 ) -> (Vec<Verdict>, Plan) {
-    let mut plan = Plan::default();
+    let mut plan = Plan { reversed: reversed_events(&items).into_iter().collect(), ..Plan::default() };
     let mut verdicts = Vec::with_capacity(items.len());
     for item in items {
         verdicts.push(decide_one(item, known, &mut plan, now, jitter));
@@ -193,13 +204,15 @@ pub(super) fn append(
     let entry = ChainedEntry::append(head, entry, origin, reverses_entry_id, now);
     let receipt = Receipt { seq: entry.seq, entry_id: entry_id(&key.0, entry.seq), hash: entry.hash.clone() };
     // A later event of the same batch may be its duplicate or reverse it.
-    let original = Original {
-        entry_id: receipt.entry_id.clone(),
-        accounting_date: entry.accounting_date,
-        lines: entry.lines.clone(),
-        reversed: false,
-    };
-    known.originals.insert(key.clone(), original);
+    if plan.reversed.contains(&key) {
+        let original = Original {
+            entry_id: receipt.entry_id.clone(),
+            accounting_date: entry.accounting_date,
+            lines: entry.lines.clone(),
+            reversed: false,
+        };
+        known.originals.insert(key.clone(), original);
+    }
     // Posted is posted, also where an earlier copy is held, perhaps in this very batch.
     plan.held.retain(|held| (&held.facts.tenant_id, &held.facts.event_id) != (&key.0, &key.1));
     plan.released.push(key.clone());

@@ -30,6 +30,6 @@ mod waiting;
 
 pub use decide::{Known, Plan, Posted, Receipt, Verdict, decide};
 pub use item::{Item, ItemFacts, RetryMessage, Source, Step};
-pub use post::{PostError, post};
+pub use post::{Committed, PostError, post};
 pub use revert::{RevertError, revert};
 pub use waiting::PropertiesText;

@@ -6,8 +6,8 @@ use std::time::Instant;
 
 use sqlx::PgPool;
 
-use super::decide::{EventKey, Known, Verdict, decide};
-use super::item::{Item, Step};
+use super::decide::{Known, Verdict, decide, reversed_events};
+use super::item::Item;
 use super::statements;
 use super::waiting::{self, PropertiesText};
 use crate::domain::ids::TenantId;
@@ -23,11 +23,20 @@ pub enum PostError {
     Sql(#[from] sqlx::Error),
 }
 
+/// What a posting leaves behind.
+#[derive(Debug, Default)]
+pub struct Committed {
+    /// One for each item, in order.
+    pub verdicts: Vec<Verdict>,
+    /// How far the write-ahead log had come; `None` where no chain moved.
+    pub position: Option<i64>,
+}
+
 /// Posts a batch: all of it or none of it.
 ///
 /// # Errors
 /// Nothing is committed; except that after a lost answer to `commit` it may be, which the next try finds out.
-pub async fn post(pool: &PgPool, items: Vec<Item<'_>>, properties: PropertiesText) -> Result<Vec<Verdict>, PostError> {
+pub async fn post(pool: &PgPool, items: Vec<Item<'_>>, properties: PropertiesText) -> Result<Committed, PostError> {
     let started = Instant::now();
     let mut transaction = pool.begin().await?;
     let mut known = Known::default();
@@ -61,13 +70,13 @@ pub async fn post(pool: &PgPool, items: Vec<Item<'_>>, properties: PropertiesTex
     waiting::release_held(&mut transaction, &plan.released).await?;
     waiting::upsert_held(&mut transaction, &plan.held, now).await?;
     waiting::upsert_dead_letters(&mut transaction, &plan.rejected, now).await?;
-    statements::move_heads(&mut transaction, &known.heads, &plan.moved).await?;
+    let position = statements::move_heads(&mut transaction, &known.heads, &plan.moved).await?;
 
     crash_point(faults::BEFORE_COMMIT);
     transaction.commit().await?;
     crash_point(faults::AFTER_COMMIT);
     metrics::posted_in(started.elapsed());
-    Ok(verdicts)
+    Ok(Committed { verdicts, position })
 }
 
 /// The version of the books that each tenant's items were mapped with; `None` where the tenant had none.
@@ -78,13 +87,4 @@ fn mapped_versions(items: &[Item<'_>]) -> BTreeMap<TenantId, Option<i32>> {
         .map(|facts| (facts.tenant_id.clone(), facts.books_version))
         .collect();
     facts.into_iter().collect()
-}
-
-/// The events that the batch wants to reverse.
-fn reversed_events(items: &[Item<'_>]) -> Vec<EventKey> {
-    let reversed = items.iter().filter_map(|item| match (&item.facts, &item.step) {
-        (Some(facts), Step::Reverse { request, .. }) => Some((facts.tenant_id.clone(), request.original.clone())),
-        _ => None,
-    });
-    reversed.collect()
 }

@@ -241,25 +241,27 @@ pub async fn insert_outbox_entries(db: &mut PgConnection, entries: &[ChainedEntr
 }
 
 /// The last statement of the transaction. It must find every head: a head that is gone means that the lock was not held.
+/// Returns how far the write-ahead log has come.
 pub async fn move_heads(
     db: &mut PgConnection,
     heads: &BTreeMap<TenantId, ChainHead>,
     moved: &HashSet<TenantId>,
-) -> Result<(), sqlx::Error> {
+) -> Result<Option<i64>, sqlx::Error> {
     let heads: Vec<_> = heads.iter().filter(|(tenant, _)| moved.contains(*tenant)).collect();
     let tenants: Vec<&str> = heads.iter().map(|(tenant, _)| tenant.as_str()).collect();
     let seqs: Vec<i64> = heads.iter().map(|(_, head)| head.seq).collect();
     let hashes: Vec<&str> = heads.iter().map(|(_, head)| head.hash.as_str()).collect();
-    let updated = sqlx::query(
+    let positions: Vec<i64> = sqlx::query_scalar(
         "update fis_chain_head h
             set seq = moved.seq, hash = moved.hash
            from unnest($1::text[], $2::bigint[], $3::text[]) as moved (tenant_id, seq, hash)
-          where h.tenant_id = moved.tenant_id",
+          where h.tenant_id = moved.tenant_id
+      returning (pg_current_wal_insert_lsn() - '0/0')::bigint",
     )
     .bind(tenants)
     .bind(seqs)
     .bind(hashes)
-    .execute(db)
+    .fetch_all(db)
     .await?;
-    if updated.rows_affected() == heads.len() as u64 { Ok(()) } else { Err(sqlx::Error::RowNotFound) }
+    if positions.len() == heads.len() { Ok(positions.into_iter().max()) } else { Err(sqlx::Error::RowNotFound) }
 }

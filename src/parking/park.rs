@@ -76,7 +76,7 @@ impl Parking {
             let new = statements::insert_unrecorded(&mut db, &strip(rejected), time::now()).await?
                 + statements::upsert_given_up(&mut db, &strip(own), time::now()).await?;
             crash_point(faults::AFTER_PARK);
-            receiver.consumer().settle(&batch, |_| false).await?;
+            receiver.consumer().settler().settle(&batch, |_| false).await?;
             backoff.reset();
             metrics::parked(false, new);
             metrics::parked(true, (batch.len() as u64).saturating_sub(new));

@@ -3,11 +3,13 @@
 
 use std::time::{Duration, Instant};
 
+use futures::future::join_all;
 use tokio_util::sync::CancellationToken;
 
 use super::{Event, Pipeline, PipelineError};
 use crate::domain::disposition::{Failure, Reason};
-use crate::journal::{self, Item, PostError, Step, Verdict};
+use crate::intake::Lane;
+use crate::journal::{self, Committed, Item, PostError, Step};
 use crate::outbox;
 use crate::platform::health::Part;
 use crate::platform::metrics;
@@ -15,45 +17,81 @@ use crate::platform::postgres::Fault;
 use crate::platform::time::Backoff;
 
 impl Pipeline {
-    /// Phase 4, as often as it takes: stale books are mapped again, an outage is sat out, poison is isolated.
+    /// Phase 4: the tenants of the batch are shared out among the posters, each part in a transaction of its own. Mostly
+    /// there is one poster, and the batch is one transaction.
     pub(super) async fn post(
         &self,
+        lane: Lane,
         events: &[&Event<'_>],
         stop: &CancellationToken,
-    ) -> Result<Vec<Verdict>, PipelineError> {
+    ) -> Result<Committed, PipelineError> {
+        if self.posters == 1 {
+            return self.post_part(lane, events, stop).await;
+        }
+        let mut parts: Vec<Vec<(usize, &Event<'_>)>> = vec![Vec::new(); self.posters];
+        for (place, event) in events.iter().enumerate() {
+            if let Some(part) = parts.get_mut(event.share(self.posters)) {
+                part.push((place, event));
+            }
+        }
+        parts.retain(|part| !part.is_empty());
+        // All of them end before any error is told: a transaction must not be dropped in the middle.
+        let posted = join_all(parts.iter().map(async |part| {
+            let events: Vec<&Event<'_>> = part.iter().map(|(_, event)| *event).collect();
+            self.post_part(lane, &events, stop).await
+        }));
+        let (mut position, mut verdicts) = (None, Vec::with_capacity(events.len()));
+        for (part, posted) in parts.iter().zip(posted.await) {
+            let posted = posted?;
+            position = position.max(posted.position);
+            verdicts.extend(part.iter().map(|(place, _)| *place).zip(posted.verdicts));
+        }
+        verdicts.sort_by_key(|(place, _)| *place);
+        Ok(Committed { verdicts: verdicts.into_iter().map(|(_, verdict)| verdict).collect(), position })
+    }
+
+    /// As often as it takes: stale books are mapped again, an outage is sat out, poison is isolated.
+    async fn post_part(
+        &self,
+        lane: Lane,
+        events: &[&Event<'_>],
+        stop: &CancellationToken,
+    ) -> Result<Committed, PipelineError> {
         let mut outage = Outage::new(self.hold);
         loop {
             let books = self.books.view();
             let items = events.iter().map(|event| self.item(event, &books)).collect();
-            let (sqlstate, message) = match self.try_post(items, &mut outage, stop).await? {
-                Attempt::Done(verdicts) => return Ok(verdicts),
+            let (sqlstate, message) = match self.try_post(lane, items, &mut outage, stop).await? {
+                Attempt::Done(posted) => return Ok(posted),
                 Attempt::Again => continue,
                 Attempt::Refused { sqlstate, message } => (sqlstate, message),
             };
             if let [event] = events {
                 let failure = Failure::new(Reason::DatabaseRefused, format!("SQLSTATE {sqlstate}: {message}"));
-                return self.post_refusal(event, failure, stop).await;
+                return self.post_refusal(lane, event, failure, stop).await;
             }
             // Somebody in here is refused. Halve until it is alone; the others are posted, in order.
             let (first, second) = events.split_at(events.len() / 2);
-            let mut verdicts = Box::pin(self.post(first, stop)).await?;
-            verdicts.extend(Box::pin(self.post(second, stop)).await?);
-            return Ok(verdicts);
+            let mut posted = Box::pin(self.post_part(lane, first, stop)).await?;
+            let second = Box::pin(self.post_part(lane, second, stop)).await?;
+            posted.verdicts.extend(second.verdicts);
+            return Ok(Committed { position: second.position.or(posted.position), ..posted });
         }
     }
 
     /// Writes down that PostgreSQL refuses an event. A refusal of that is trouble of the server's, to be sat out.
     async fn post_refusal(
         &self,
+        lane: Lane,
         event: &Event<'_>,
         failure: Failure,
         stop: &CancellationToken,
-    ) -> Result<Vec<Verdict>, PipelineError> {
+    ) -> Result<Committed, PipelineError> {
         let mut outage = Outage::new(self.hold);
         loop {
             let item = Item { facts: None, step: Step::Fail(failure.clone()), source: &event.origin };
-            match self.try_post(vec![item], &mut outage, stop).await? {
-                Attempt::Done(verdicts) => return Ok(verdicts),
+            match self.try_post(lane, vec![item], &mut outage, stop).await? {
+                Attempt::Done(posted) => return Ok(posted),
                 Attempt::Again => {}
                 Attempt::Refused { sqlstate, message } => {
                     self.sit_out(&mut outage, format!("{sqlstate} {message}"), stop).await?;
@@ -64,14 +102,19 @@ impl Pipeline {
 
     async fn try_post(
         &self,
+        lane: Lane,
         items: Vec<Item<'_>>,
         outage: &mut Outage,
         stop: &CancellationToken,
     ) -> Result<Attempt, PipelineError> {
-        let error = match journal::post(&self.postgres.pool, items, outbox::properties_text).await {
-            Ok(verdicts) => {
+        let turn = self.turns.wait(lane, items.len()).await;
+        let posted = journal::post(&self.postgres.pool, items, outbox::properties_text).await;
+        // An outage is sat out without the turn: another lane may have nothing to do with it.
+        drop(turn);
+        let error = match posted {
+            Ok(posted) => {
                 self.health.back(Part::Postgres);
-                return Ok(Attempt::Done(verdicts));
+                return Ok(Attempt::Done(posted));
             }
             Err(PostError::StaleBooks) => match self.books.refresh(&self.postgres.pool).await {
                 Ok(true) => return Ok(Attempt::Again),
@@ -117,7 +160,7 @@ impl Pipeline {
 }
 
 enum Attempt {
-    Done(Vec<Verdict>),
+    Done(Committed),
     Again,
     Refused { sqlstate: String, message: String },
 }

@@ -1,7 +1,8 @@
 //! PostgreSQL: the pool, the schema's version, and what an error means. Nothing here wraps a transaction in a timeout or
 //! a `select!`: a cancelled `begin` would leave an open transaction in the pool. The server does the limiting.
 
-use std::sync::{Arc, RwLock};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
 use sqlx::migrate::Migrator;
@@ -69,7 +70,8 @@ pub enum PostgresError {
 #[derive(Clone)]
 pub struct Postgres {
     pub pool: PgPool,
-    epoch: Arc<RwLock<String>>,
+    /// How often a connection was made.
+    connections: Arc<AtomicU64>,
 }
 
 impl Postgres {
@@ -97,34 +99,53 @@ impl Postgres {
             ("tcp_keepalives_interval", "10".to_owned()),
             ("tcp_keepalives_count", "3".to_owned()),
         ]);
-        let epoch = Arc::new(RwLock::new(String::new()));
+        let connections = Arc::new(AtomicU64::new(0));
         let pool = PgPoolOptions::new()
             .max_connections(config.connections_max)
             .acquire_timeout(Duration::from_secs(5))
             .idle_timeout(Duration::from_secs(600))
             .after_connect({
-                let epoch = Arc::clone(&epoch);
-                move |connection, _| {
-                    let epoch = Arc::clone(&epoch);
-                    Box::pin(async move {
-                        let found = read_epoch(connection).await?;
-                        if let Ok(mut epoch) = epoch.write() {
-                            *epoch = found;
-                        }
-                        Ok(())
-                    })
+                let connections = Arc::clone(&connections);
+                move |_, _| {
+                    connections.fetch_add(1, Ordering::SeqCst);
+                    Box::pin(async { Ok(()) })
                 }
             })
             .connect_lazy_with(options);
-        Ok(Self { pool, epoch })
+        Ok(Self { pool, connections })
     }
 
-    /// Which ledger this is: it changes when PostgreSQL is recovered to an earlier point, recreated or failed over, and then
-    /// what Redis remembers of the old one proves nothing. A cold copy put back in place does not change it. Empty until
-    /// the first connection.
+    /// How often a connection was made: as long as it stays the same, the server behind it is the same too.
     #[must_use]
-    pub fn epoch(&self) -> String {
-        self.epoch.read().map(|epoch| epoch.clone()).unwrap_or_default()
+    pub fn connections(&self) -> u64 {
+        self.connections.load(Ordering::SeqCst)
+    }
+
+    /// Which ledger this is, and how far its write-ahead log has come. The first changes when PostgreSQL is recovered to an
+    /// earlier point, recreated or failed over; a cold copy put back in place changes only the second.
+    ///
+    /// # Errors
+    /// The database is away, or a standby, which refuses the postings anyway.
+    pub async fn place(&self) -> Result<(String, i64), sqlx::Error> {
+        // The timeline is read from the name of the current WAL file, which changes at the moment of promotion; the control
+        // file lags behind until the next checkpoint.
+        let row = sqlx::query(
+            "select (select system_identifier from pg_control_system())::text
+                 || '-' || (select oid from pg_database where datname = current_database())::text
+                 || '-' || substr(pg_walfile_name(pg_current_wal_insert_lsn()), 1, 8) as epoch,
+                 (pg_current_wal_insert_lsn() - '0/0')::bigint as position",
+        )
+        .fetch_one(&self.pool)
+        .await?;
+        Ok((row.try_get("epoch")?, row.try_get("position")?))
+    }
+
+    /// Whether it answers at all; makes a new connection where the old ones are dead.
+    ///
+    /// # Errors
+    /// It does not.
+    pub async fn ping(&self) -> Result<(), sqlx::Error> {
+        self.pool.acquire().await.map(|_| ())
     }
 
     /// # Errors
@@ -199,20 +220,6 @@ impl Postgres {
 
 fn needed_version() -> i64 {
     MIGRATOR.iter().map(|migration| migration.version).max().unwrap_or(0)
-}
-
-/// System identifier, database and timeline. The timeline is read from the name of the current WAL file, which changes at
-/// the moment of promotion; the control file lags behind until the next checkpoint. A standby has none: it refuses
-/// the postings anyway.
-async fn read_epoch(connection: &mut sqlx::PgConnection) -> Result<String, sqlx::Error> {
-    sqlx::query_scalar(
-        "select (select system_identifier from pg_control_system())::text
-             || '-' || (select oid from pg_database where datname = current_database())::text
-             || '-' || case when pg_is_in_recovery() then 'standby'
-                            else substr(pg_walfile_name(pg_current_wal_insert_lsn()), 1, 8) end",
-    )
-    .fetch_one(connection)
-    .await
 }
 
 #[cfg(test)]

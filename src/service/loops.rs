@@ -11,7 +11,7 @@ use super::wait;
 use crate::intake::Lane;
 use crate::journal::books::BooksError;
 use crate::pipeline::{Pipeline, PipelineError};
-use crate::platform::amqp::{Connection, Consumer, Limits, Receiver};
+use crate::platform::amqp::{Connection, Consumer, Limits, Prefetch, Receiver};
 use crate::platform::config::Config;
 use crate::platform::health::{Health, Part};
 use crate::platform::time::Backoff;
@@ -40,8 +40,13 @@ pub async fn probe(pipeline: &Pipeline, stop: &CancellationToken) {
             Ok(()) => pipeline.health.back(Part::Redis),
             Err(error) => pipeline.health.away(Part::Redis, &error.to_string()),
         }
-        if pipeline.health.is_away(Part::Postgres) && pipeline.postgres.probe().await.is_ok() {
-            pipeline.health.back(Part::Postgres);
+        if pipeline.health.is_away(Part::Postgres) {
+            if pipeline.postgres.probe().await.is_ok() {
+                pipeline.health.back(Part::Postgres);
+            }
+        } else if let Err(error) = pipeline.postgres.ping().await {
+            // Duplicates that Redis knows never ask PostgreSQL; while it is away, Redis is not believed.
+            pipeline.health.away(Part::Postgres, &error.to_string());
         }
         if wait(PROBE, stop).await {
             return;
@@ -88,8 +93,9 @@ async fn session(
     // All are opened before the first starts: a lane that is at work must not be dropped in the middle of a transaction.
     let mut receivers = Vec::with_capacity(Lane::ALL.len());
     for lane in Lane::ALL {
-        let consumer = Consumer::open(&connection, lane.queue(), config.intake.prefetch).await?;
-        receivers.push((lane, Receiver::new(consumer, Limits::new(&config.intake))));
+        let prefetch = Prefetch::new(&config.intake);
+        let consumer = Consumer::open(&connection, lane.queue(), prefetch.now()).await?;
+        receivers.push((lane, Receiver::new(consumer, Limits::new(&config.intake)).adapting(prefetch)));
     }
     // One lane's loss ends the others: they finish the batch in hand and find their channel gone.
     let session_stop = stop.child_token();

@@ -58,6 +58,6 @@ impl Finance {
                 }
             }
         }
-        self.consumer.settle(&[delivery], |_| false).await
+        self.consumer.settler().settle(&[delivery], |_| false).await
     }
 }

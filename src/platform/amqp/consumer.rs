@@ -65,10 +65,7 @@ impl Consumer {
         let channel = connection.channel().await?;
         // Per consumer: a quorum queue closes the connection over a global limit.
         connection.within("set the prefetch", channel.basic_qos(prefetch, BasicQosOptions { global: false })).await?;
-        // An empty tag lets the broker choose: a tag that is used again can lose deliveries on 3.x.
-        let consume =
-            channel.basic_consume(short(queue), "".into(), BasicConsumeOptions::default(), FieldTable::default());
-        let stream = connection.within("consume", consume).await?;
+        let stream = connection.within("consume", consume(&channel, queue)).await?;
         let tag = stream.tag().as_str().to_owned();
         let (queue, timeout) = (queue.to_owned(), connection.timeout());
         Ok(Self { queue, channel, stream: stream.fuse(), tag, timeout, begun: false })
@@ -117,6 +114,40 @@ impl Consumer {
         within(self.timeout, "cancel the consumer", cancel).await
     }
 
+    /// Consumes again after `cancel`, with another bound. Only when everything that was delivered is settled: RabbitMQ 3.x can
+    /// lose deliveries of a consumer that comes back while some are under way.
+    ///
+    /// # Errors
+    /// The session is lost.
+    pub async fn restart(&mut self, prefetch: u16) -> Result<(), AmqpError> {
+        let qos = self.channel.basic_qos(prefetch, BasicQosOptions { global: false });
+        within(self.timeout, "set the prefetch", qos).await?;
+        let stream = within(self.timeout, "consume", consume(&self.channel, &self.queue)).await?;
+        self.tag = stream.tag().as_str().to_owned();
+        self.stream = stream.fuse();
+        Ok(())
+    }
+
+    /// Whoever settles what this consumer took.
+    #[must_use]
+    pub fn settler(&self) -> Settler {
+        Settler { channel: self.channel.clone(), timeout: self.timeout }
+    }
+}
+
+/// An empty tag lets the broker choose: a tag that is used again can lose deliveries on 3.x.
+async fn consume(channel: &lapin::Channel, queue: &str) -> lapin::Result<lapin::Consumer> {
+    channel.basic_consume(short(queue), "".into(), BasicConsumeOptions::default(), FieldTable::default()).await
+}
+
+/// The broker's ear for one consumer's deliveries.
+#[derive(Clone)]
+pub struct Settler {
+    channel: lapin::Channel,
+    timeout: std::time::Duration,
+}
+
+impl Settler {
     /// Settles a batch: rejects the rejected one by one, then acknowledges the rest with one word. `batch` must be
     /// what `next` gave, in that order, since the last call; then everything up to its last tag is ours to settle.
     ///

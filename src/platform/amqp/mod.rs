@@ -6,13 +6,15 @@ pub mod connection;
 pub mod consumer;
 pub mod management;
 pub mod message;
+pub mod prefetch;
 pub mod publisher;
 pub mod receiver;
 pub mod topology;
 
 pub use connection::Connection;
-pub use consumer::{Consumer, Delivery};
+pub use consumer::{Consumer, Delivery, Settler};
 pub use message::{OutMessage, Properties};
+pub use prefetch::Prefetch;
 pub use publisher::{PublishOutcome, Publisher};
 pub use receiver::{Limits, Receiver};
 

@@ -6,7 +6,7 @@ use std::time::Duration;
 use futures::FutureExt;
 use tokio_util::sync::CancellationToken;
 
-use super::{AmqpError, Consumer, Delivery};
+use super::{AmqpError, Consumer, Delivery, Prefetch};
 use crate::platform::config;
 
 /// From this delivery count on, a delivery goes alone: it may be what ended the process before.
@@ -37,12 +37,40 @@ pub struct Receiver {
     pending: Option<Delivery>,
     /// The last batch was large: there is load, and waiting a moment fills the next one.
     under_load: bool,
+    prefetch: Option<Prefetch>,
+    /// The bound that would be better than the present one.
+    better: Option<u16>,
 }
 
 impl Receiver {
     #[must_use]
     pub fn new(consumer: Consumer, limits: Limits) -> Self {
-        Self { consumer, limits, pending: None, under_load: false }
+        Self { consumer, limits, pending: None, under_load: false, prefetch: None, better: None }
+    }
+
+    /// Lets the prefetch follow the load.
+    #[must_use]
+    pub fn adapting(mut self, prefetch: Prefetch) -> Self {
+        self.prefetch = Some(prefetch);
+        self
+    }
+
+    /// Another prefetch would be better; whoever drives this may `cancel`, settle everything and `restart`.
+    #[must_use]
+    pub fn wants_restart(&self) -> bool {
+        self.better.is_some()
+    }
+
+    /// Consumes again with the better prefetch, after `cancel` and when everything is settled.
+    ///
+    /// # Errors
+    /// The session is lost.
+    pub async fn restart(&mut self) -> Result<(), AmqpError> {
+        if let (Some(bound), Some(prefetch)) = (self.better.take(), &mut self.prefetch) {
+            self.consumer.restart(bound).await?;
+            prefetch.set(bound);
+        }
+        Ok(())
     }
 
     #[must_use]
@@ -96,6 +124,7 @@ impl Receiver {
             batch.push(delivery);
         }
         self.under_load = batch.len() * 2 > self.limits.events_max;
+        self.better = self.prefetch.as_mut().and_then(|prefetch| prefetch.learn(batch.len(), bytes));
         Ok(Some(batch))
     }
 }

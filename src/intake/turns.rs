@@ -1,0 +1,188 @@
+//! Who posts next: batches of all lanes enter, as many as there are posters leave at a time. Mostly that is one: batches of
+//! the same tenant wait for each other in PostgreSQL anyway, so the order in which they come to it is the lanes' priority.
+//!
+//! Start-time fair queueing: a lane's share of the events is its weight, as long as it has something to post; what it
+//! leaves goes to the others; a lane that comes back is served next, and no lane starves. A batch of the backfill lane
+//! delays an urgent one by at most the one that is being posted.
+
+use std::collections::VecDeque;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+
+use tokio::sync::oneshot;
+
+use super::Lane;
+
+/// One event of a lane with weight 1 takes this much of the common time; divisible by the usual weights.
+const EVENT: u64 = 840;
+
+/// The queue before the posters.
+#[derive(Clone)]
+pub struct Turns(Arc<Mutex<State<oneshot::Sender<Turn>>>>);
+
+/// The right to post, until dropped.
+pub struct Turn(Turns);
+
+impl Turns {
+    #[must_use]
+    pub fn new(posters: usize, weight: impl Fn(Lane) -> u16) -> Self {
+        Self(Arc::new(Mutex::new(State::new(posters, weight))))
+    }
+
+    /// Waits for the turn of a batch. Dropping the future gives the place up.
+    pub async fn wait(&self, lane: Lane, events: usize) -> Turn {
+        let (sender, receiver) = oneshot::channel();
+        let granted = self.state().enter(lane, events, sender);
+        self.give(granted);
+        match receiver.await {
+            Ok(turn) => turn,
+            Err(_) => unreachable!("a sender is dropped only with its turn in it"),
+        }
+    }
+
+    /// A turn that nobody waits for any more comes back by being dropped, and goes to the next.
+    fn give(&self, granted: Option<oneshot::Sender<Turn>>) {
+        if let Some(sender) = granted {
+            drop(sender.send(Turn(self.clone())));
+        }
+    }
+
+    fn state(&self) -> MutexGuard<'_, State<oneshot::Sender<Turn>>> {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+impl Drop for Turn {
+    fn drop(&mut self) {
+        let granted = self.0.state().leave();
+        self.0.give(granted);
+    }
+}
+
+/// The arithmetic, without waiting.
+struct State<W> {
+    free: usize,
+    /// The common time: when the batch that was served last began.
+    clock: u64,
+    lanes: [Queue<W>; Lane::ALL.len()],
+}
+
+struct Queue<W> {
+    weight: u64,
+    /// When the lane's last batch ends, in the common time.
+    end: u64,
+    waiting: VecDeque<(u64, W)>,
+}
+
+impl<W> State<W> {
+    fn new(posters: usize, weight: impl Fn(Lane) -> u16) -> Self {
+        let queue = |lane| Queue { weight: u64::from(weight(lane)).max(1), end: 0, waiting: VecDeque::new() };
+        Self { free: posters.max(1), clock: 0, lanes: Lane::ALL.map(queue) }
+    }
+
+    /// A batch comes; whose turn it is now, if that changed.
+    fn enter(&mut self, lane: Lane, events: usize, waiting: W) -> Option<W> {
+        let queue = self.lanes.iter_mut().zip(Lane::ALL).find(|(_, name)| *name == lane).map(|(queue, _)| queue)?;
+        let cost = u64::try_from(events).unwrap_or(u64::MAX).saturating_mul(EVENT) / queue.weight;
+        queue.waiting.push_back((cost.max(1), waiting));
+        self.grant()
+    }
+
+    /// The batch that was served is done; whose turn it is now.
+    fn leave(&mut self) -> Option<W> {
+        self.free += 1;
+        self.grant()
+    }
+
+    fn grant(&mut self) -> Option<W> {
+        if self.free == 0 {
+            return None;
+        }
+        let clock = self.clock;
+        let begin = |queue: &Queue<W>| queue.end.max(clock);
+        // On a draw the lane of the higher priority, which stands first.
+        let next = self.lanes.iter_mut().filter(|queue| !queue.waiting.is_empty()).min_by_key(|queue| begin(queue))?;
+        let (cost, waiting) = next.waiting.pop_front()?;
+        self.clock = begin(next);
+        next.end = self.clock.saturating_add(cost);
+        self.free -= 1;
+        Some(waiting)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn weights(lane: Lane) -> u16 {
+        match lane {
+            Lane::Urgent => 8,
+            Lane::Live => 4,
+            Lane::Backfill => 1,
+        }
+    }
+
+    /// Every lane of `busy` always has a batch of 500 waiting; events served per lane in 1,300 turns.
+    fn served(busy: &[Lane]) -> [usize; 3] {
+        let mut state = State::new(1, weights);
+        let mut counts = [0; 3];
+        let mut turn = None;
+        for lane in busy {
+            turn = turn.or(state.enter(*lane, 500, *lane));
+        }
+        for _ in 0..1300 {
+            let lane = turn.expect("somebody waits");
+            counts[Lane::ALL.iter().position(|other| *other == lane).expect("known")] += 500;
+            assert!(state.enter(lane, 500, lane).is_none(), "one at a time");
+            turn = state.leave();
+        }
+        counts
+    }
+
+    #[test]
+    fn under_contention_the_lanes_share_by_their_weights() {
+        let [urgent, live, backfill] = served(&Lane::ALL);
+        assert!(urgent.abs_diff(backfill * 8) <= 8 * 500, "{urgent} {live} {backfill}");
+        assert!(live.abs_diff(backfill * 4) <= 4 * 500, "{urgent} {live} {backfill}");
+        assert!(backfill > 0, "no lane starves");
+    }
+
+    #[test]
+    fn what_an_idle_lane_leaves_goes_to_the_others() {
+        let [urgent, live, backfill] = served(&[Lane::Live, Lane::Backfill]);
+        assert_eq!(urgent, 0);
+        assert!(live.abs_diff(backfill * 4) <= 4 * 500, "{live} {backfill}");
+        assert_eq!(served(&[Lane::Backfill])[2], 1300 * 500);
+    }
+
+    #[test]
+    fn a_long_backfill_delays_live_traffic_by_one_batch() {
+        let mut state = State::new(1, weights);
+        assert_eq!(state.enter(Lane::Backfill, 500, "b0"), Some("b0"));
+        for _ in 0..2000 {
+            state.enter(Lane::Backfill, 500, "b");
+            assert_eq!(state.leave(), Some("b"));
+        }
+        state.enter(Lane::Backfill, 500, "b");
+        state.enter(Lane::Live, 1, "live");
+        state.enter(Lane::Urgent, 1, "urgent");
+        assert_eq!(state.leave(), Some("urgent"));
+        assert_eq!(state.leave(), Some("live"));
+        assert_eq!(state.leave(), Some("b"));
+    }
+
+    #[tokio::test]
+    async fn a_turn_that_nobody_waits_for_goes_to_the_next() {
+        let turns = Turns::new(1, weights);
+        let first = turns.wait(Lane::Live, 1).await;
+        {
+            let gone = turns.wait(Lane::Urgent, 1);
+            tokio::pin!(gone);
+            assert!(futures::poll!(&mut gone).is_pending());
+        }
+        let next = turns.wait(Lane::Backfill, 1);
+        tokio::pin!(next);
+        assert!(futures::poll!(&mut next).is_pending());
+        drop(first);
+        next.await;
+    }
+}

@@ -1,0 +1,199 @@
+//! A lane's batches, several under way at once: while one commits, the next is read, claimed and mapped, and the last one is
+//! marked and settled. Each is a task of its own that owns its deliveries; batons keep them in the order they came: a batch
+//! posts after the one before it has posted, and settles after that one has settled.
+
+use std::sync::Arc;
+use std::sync::atomic::Ordering;
+
+use tokio::sync::oneshot;
+use tokio::task::{JoinError, JoinSet};
+use tokio_util::sync::CancellationToken;
+
+use super::{Pipeline, PipelineError};
+use crate::intake::Lane;
+use crate::platform::amqp::{AmqpError, Delivery, Receiver, Settler};
+
+/// One is settled, one commits, one is made ready. More would only hold more deliveries.
+const UNDER_WAY_MAX: usize = 3;
+
+/// Passed from a batch to the one behind it. Dropped without a word where the batch failed.
+pub struct Baton {
+    before: Option<oneshot::Receiver<()>>,
+    behind: Option<oneshot::Sender<()>>,
+}
+
+impl Baton {
+    /// Waits for the batch before this one.
+    ///
+    /// # Errors
+    /// It failed: nothing behind it may go on.
+    pub async fn take(&mut self) -> Result<(), PipelineError> {
+        match self.before.take() {
+            None => Ok(()),
+            Some(before) => before.await.map_err(|_| PipelineError::Stopped),
+        }
+    }
+
+    pub fn pass(&mut self) {
+        if let Some(behind) = self.behind.take() {
+            // Nobody may be behind.
+            let _ = behind.send(());
+        }
+    }
+}
+
+/// A batch's place in its lane.
+pub struct Place {
+    pub posted: Baton,
+    pub settled: Baton,
+}
+
+/// Counts what is taken and not yet settled.
+struct InHand(Arc<Pipeline>, usize);
+
+impl InHand {
+    fn take(pipeline: Arc<Pipeline>, events: usize) -> Self {
+        pipeline.in_hand.fetch_add(events, Ordering::SeqCst);
+        Self(pipeline, events)
+    }
+}
+
+impl Drop for InHand {
+    fn drop(&mut self) {
+        self.0.in_hand.fetch_sub(self.1, Ordering::SeqCst);
+    }
+}
+
+/// The batches of one lane that are under way.
+pub struct Road {
+    pipeline: Arc<Pipeline>,
+    lane: Lane,
+    settler: Settler,
+    stop: CancellationToken,
+    /// One of the batches failed: nothing more may be taken.
+    pub broken: CancellationToken,
+    batches: JoinSet<Result<(), PipelineError>>,
+    last: (Option<oneshot::Receiver<()>>, Option<oneshot::Receiver<()>>),
+    end: Result<(), PipelineError>,
+    panic: Option<JoinError>,
+}
+
+impl Road {
+    pub fn new(pipeline: Arc<Pipeline>, lane: Lane, receiver: &Receiver, stop: CancellationToken) -> Self {
+        Self {
+            pipeline,
+            lane,
+            settler: receiver.consumer().settler(),
+            stop,
+            broken: CancellationToken::new(),
+            batches: JoinSet::new(),
+            last: (None, None),
+            end: Ok(()),
+            panic: None,
+        }
+    }
+
+    /// Sends a batch on its way as soon as there is room.
+    pub async fn send(&mut self, batch: Vec<Delivery>) {
+        let in_hand = InHand::take(Arc::clone(&self.pipeline), batch.len());
+        while self.batches.len() >= UNDER_WAY_MAX {
+            self.join().await;
+        }
+        let (posted, posted_behind) = oneshot::channel();
+        let (settled, settled_behind) = oneshot::channel();
+        let place = Place {
+            posted: Baton { before: self.last.0.replace(posted_behind), behind: Some(posted) },
+            settled: Baton { before: self.last.1.replace(settled_behind), behind: Some(settled) },
+        };
+        let (pipeline, settler, stop) = (Arc::clone(&self.pipeline), self.settler.clone(), self.stop.clone());
+        let (lane, broken) = (self.lane, self.broken.clone());
+        self.batches.spawn(async move {
+            let end = pipeline.travel(lane, &batch, place, &settler, &stop).await;
+            if end.is_err() {
+                broken.cancel();
+            }
+            drop(in_hand);
+            end
+        });
+    }
+
+    async fn join(&mut self) {
+        match self.batches.join_next().await {
+            None | Some(Ok(Ok(()))) => {}
+            // A batch that ended because of another one's trouble says less than that other one.
+            Some(Ok(Err(error))) if matches!(self.end, Ok(()) | Err(PipelineError::Stopped)) => self.end = Err(error),
+            Some(Ok(Err(_))) => {}
+            Some(Err(error)) => {
+                self.broken.cancel();
+                self.panic = Some(error);
+            }
+        }
+    }
+
+    /// Waits for everything that is under way: a transaction must not be dropped in the middle.
+    pub async fn clear(&mut self) {
+        while !self.batches.is_empty() {
+            self.join().await;
+        }
+    }
+
+    /// Follows what the receiver gives until `until`, or until a batch fails.
+    ///
+    /// # Errors
+    /// The session is lost.
+    pub async fn follow(&mut self, receiver: &mut Receiver, until: &CancellationToken) -> Result<(), AmqpError> {
+        // A batch that fails must also wake whoever waits for the next delivery.
+        let until = until.child_token();
+        let failed = (self.broken.clone(), until.clone());
+        let watch = tokio::spawn(async move {
+            tokio::select! {
+                () = failed.0.cancelled() => failed.1.cancel(),
+                () = failed.1.cancelled() => {}
+            }
+        });
+        let followed = self.drive(receiver, &until).await;
+        watch.abort();
+        followed
+    }
+
+    async fn drive(&mut self, receiver: &mut Receiver, until: &CancellationToken) -> Result<(), AmqpError> {
+        while let Some(batch) = receiver.next_batch(until).await? {
+            self.send(batch).await;
+            if receiver.wants_restart() && !until.is_cancelled() {
+                self.finish(receiver).await?;
+                receiver.restart().await?;
+            }
+        }
+        Ok(())
+    }
+
+    /// Takes no more, and brings what the broker has sent already to its end.
+    ///
+    /// # Errors
+    /// The session is lost.
+    pub async fn finish(&mut self, receiver: &mut Receiver) -> Result<(), AmqpError> {
+        receiver.consumer().cancel().await?;
+        let broken = self.broken.clone();
+        loop {
+            match receiver.next_batch(&broken).await {
+                Ok(Some(batch)) => self.send(batch).await,
+                Ok(None) | Err(AmqpError::Cancelled { .. }) => break,
+                Err(error) => return Err(error),
+            }
+        }
+        self.clear().await;
+        Ok(())
+    }
+
+    /// How it ended, with `own` as the receiver's side of it.
+    pub async fn end(mut self, own: Result<(), AmqpError>) -> Result<(), PipelineError> {
+        self.clear().await;
+        if let Some(panic) = self.panic.take().and_then(|error| error.try_into_panic().ok()) {
+            std::panic::resume_unwind(panic);
+        }
+        match (self.end, own) {
+            (Err(PipelineError::Stopped) | Ok(()), Err(error)) => Err(error.into()),
+            (end, _) => end,
+        }
+    }
+}

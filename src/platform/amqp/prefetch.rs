@@ -1,0 +1,91 @@
+//! How much the broker may send ahead: batches enter, now and then a better bound leaves. Under load it grows, so that the
+//! next batch is here while the last one commits; with large messages it shrinks, so that memory stays bounded.
+
+use crate::platform::config;
+
+/// Below this a lane would wait for the broker after every message.
+const LEAST: u16 = 4;
+/// So many large batches in a row are load; one is a burst.
+const BATCHES_OF_LOAD: u32 = 3;
+/// It grows in steps: each costs the lane a moment without deliveries.
+const STEP: u16 = 4;
+/// A batch under way, one in front of it and one behind: a lane that works hard gets about a third of the bound at once.
+const SHARE: usize = 3;
+
+#[derive(Debug)]
+pub struct Prefetch {
+    now: u16,
+    most: u16,
+    bytes_max: usize,
+    /// Bytes of a message, as a slow mean.
+    mean_bytes: usize,
+    large_batches: u32,
+}
+
+impl Prefetch {
+    #[must_use]
+    pub fn new(config: &config::Intake) -> Self {
+        let most = config.prefetch_max.max(config.prefetch);
+        Self { now: config.prefetch, most, bytes_max: config.prefetch_bytes_max, mean_bytes: 0, large_batches: 0 }
+    }
+
+    #[must_use]
+    pub fn now(&self) -> u16 {
+        self.now
+    }
+
+    /// Learns from a batch; the bound that would be better, where it is worth the change.
+    pub fn learn(&mut self, events: usize, bytes: usize) -> Option<u16> {
+        let mean = bytes / events.max(1);
+        self.mean_bytes = if self.mean_bytes == 0 { mean } else { (self.mean_bytes * 7 + mean) / 8 };
+        let affordable = self.bytes_max / self.mean_bytes.max(1);
+        let bound = u16::try_from(affordable).unwrap_or(u16::MAX).clamp(LEAST, self.most);
+        self.large_batches = if events * SHARE >= usize::from(self.now) { self.large_batches + 1 } else { 0 };
+        if self.now / 2 > bound {
+            return Some(bound);
+        }
+        let grown = self.now.saturating_mul(STEP).min(bound);
+        (self.large_batches >= BATCHES_OF_LOAD && grown > self.now).then_some(grown)
+    }
+
+    /// The change was made.
+    pub fn set(&mut self, bound: u16) {
+        self.now = bound;
+        self.large_batches = 0;
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn prefetch() -> Prefetch {
+        Prefetch::new(&config::Intake::default())
+    }
+
+    #[test]
+    fn it_grows_under_load_to_its_bound_and_stays_small_without() {
+        let mut idle = prefetch();
+        assert!((0..100).all(|_| idle.learn(10, 10_000).is_none()));
+        let mut busy = prefetch();
+        for _ in 0..100 {
+            if let Some(bound) = busy.learn(usize::from(busy.now()), usize::from(busy.now()) * 1000) {
+                busy.set(bound);
+            }
+        }
+        assert_eq!(busy.now(), config::Intake::default().prefetch_max);
+    }
+
+    #[test]
+    fn large_messages_bound_the_bytes_that_are_under_way() {
+        let mut prefetch = prefetch();
+        let body = 1024 * 1024;
+        for _ in 0..100 {
+            if let Some(bound) = prefetch.learn(10, 10 * body) {
+                prefetch.set(bound);
+            }
+        }
+        assert!(usize::from(prefetch.now()) * body <= config::Intake::default().prefetch_bytes_max * 2);
+        assert!(prefetch.now() >= LEAST);
+    }
+}
