@@ -12,6 +12,7 @@ use tokio_util::sync::CancellationToken;
 use super::{Pipeline, PipelineError};
 use crate::intake::Lane;
 use crate::platform::amqp::{AmqpError, Delivery, Receiver, Settler};
+use crate::platform::metrics;
 
 /// One is settled, one commits, one is made ready. More would only hold more deliveries.
 const UNDER_WAY_MAX: usize = 3;
@@ -161,7 +162,9 @@ impl Road {
             self.send(batch).await;
             if receiver.wants_restart() && !until.is_cancelled() {
                 self.finish(receiver).await?;
-                receiver.restart().await?;
+                if let Some(bound) = receiver.restart().await? {
+                    metrics::prefetch(self.lane.name(), bound);
+                }
             }
         }
         Ok(())

@@ -8,6 +8,7 @@ pub const INTAKE_DELIVERIES: &str = "fis_intake_deliveries_total";
 pub const INTAKE_REJECTED: &str = "fis_intake_rejected_total";
 pub const INTAKE_HELD: &str = "fis_intake_held_total";
 pub const INTAKE_BATCH_EVENTS: &str = "fis_intake_batch_events";
+pub const INTAKE_PREFETCH: &str = "fis_intake_prefetch_events";
 pub const INTAKE_REDIS_AWAY: &str = "fis_intake_redis_away_total";
 pub const JOURNAL_POST_SECONDS: &str = "fis_journal_post_seconds";
 pub const JOURNAL_RETRIES: &str = "fis_journal_retries_total";
@@ -42,6 +43,7 @@ pub fn install() -> Result<PrometheusHandle, String> {
         PARKING_PARKED,
         "Messages taken from the dead-letter queue, by whether the pipeline had recorded them"
     );
+    describe_gauge!(INTAKE_PREFETCH, Unit::Count, "Deliveries that the broker may send ahead, by lane");
     describe_gauge!(PART_AWAY, "1 while a part is away");
     Ok(handle)
 }
@@ -60,6 +62,10 @@ pub fn held(reason: &'static str) {
 
 pub fn batch(events: usize) {
     histogram!(INTAKE_BATCH_EVENTS).record(u32::try_from(events).unwrap_or(u32::MAX));
+}
+
+pub fn prefetch(lane: &'static str, bound: u16) {
+    gauge!(INTAKE_PREFETCH, "lane" => lane).set(bound);
 }
 
 pub fn redis_away() {

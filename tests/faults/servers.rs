@@ -21,7 +21,7 @@ use crate::support::world::{Setup, World};
 static TURN: Mutex<()> = Mutex::const_new(());
 
 /// The servers of these tests, all of them up.
-async fn servers() -> (MutexGuard<'static, ()>, Servers) {
+pub async fn servers() -> (MutexGuard<'static, ()>, Servers) {
     let turn = TURN.lock().await;
     let dir = PathBuf::from(env!("CARGO_TARGET_TMPDIR")).join("dev-faults");
     let servers = tokio::task::spawn_blocking(move || {
@@ -49,7 +49,7 @@ fn stop_behind_us(dir: &Path) {
     });
 }
 
-async fn world(name: &str, servers: &Servers) -> World {
+pub async fn world(name: &str, servers: &Servers) -> World {
     World::with(name, Setup { tenants: TENANTS, servers: servers.clone(), ..Setup::default() }).await
 }
 
@@ -58,7 +58,7 @@ fn impatient() -> Vec<(&'static str, &'static str)> {
     [&QUICK_RETRIES[..], &[("FIS__REDIS__TIMEOUT_MS", "250")]].concat()
 }
 
-async fn act(servers: &Servers, name: &'static str, action: &'static str) {
+pub async fn act(servers: &Servers, name: &'static str, action: &'static str) {
     dev(servers, &["server", name, action]).await;
 }
 

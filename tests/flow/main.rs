@@ -14,6 +14,7 @@ mod duplicates;
 mod edges;
 mod happy;
 mod hostile;
+mod lanes;
 mod life;
 mod reading;
 mod rejections;

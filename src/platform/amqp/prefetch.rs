@@ -5,12 +5,12 @@ use crate::platform::config;
 
 /// Below this a lane would wait for the broker after every message.
 const LEAST: u16 = 4;
-/// So many large batches in a row are load; one is a burst.
+/// So many batches in a row that leave the broker no room are load; one is a burst.
 const BATCHES_OF_LOAD: u32 = 3;
 /// It grows in steps: each costs the lane a moment without deliveries.
 const STEP: u16 = 4;
-/// A batch under way, one in front of it and one behind: a lane that works hard gets about a third of the bound at once.
-const SHARE: usize = 3;
+/// Batches under way at once: what they hold together is what the broker waits for.
+const UNDER_WAY: usize = 3;
 
 #[derive(Debug)]
 pub struct Prefetch {
@@ -19,14 +19,22 @@ pub struct Prefetch {
     bytes_max: usize,
     /// Bytes of a message, as a slow mean.
     mean_bytes: usize,
-    large_batches: u32,
+    last: [usize; UNDER_WAY],
+    full: u32,
 }
 
 impl Prefetch {
     #[must_use]
     pub fn new(config: &config::Intake) -> Self {
         let most = config.prefetch_max.max(config.prefetch);
-        Self { now: config.prefetch, most, bytes_max: config.prefetch_bytes_max, mean_bytes: 0, large_batches: 0 }
+        Self {
+            now: config.prefetch,
+            most,
+            bytes_max: config.prefetch_bytes_max,
+            mean_bytes: 0,
+            last: [0; UNDER_WAY],
+            full: 0,
+        }
     }
 
     #[must_use]
@@ -40,18 +48,22 @@ impl Prefetch {
         self.mean_bytes = if self.mean_bytes == 0 { mean } else { (self.mean_bytes * 7 + mean) / 8 };
         let affordable = self.bytes_max / self.mean_bytes.max(1);
         let bound = u16::try_from(affordable).unwrap_or(u16::MAX).clamp(LEAST, self.most);
-        self.large_batches = if events * SHARE >= usize::from(self.now) { self.large_batches + 1 } else { 0 };
+        self.last.rotate_left(1);
+        self.last[UNDER_WAY - 1] = events;
+        let under_way: usize = self.last.iter().sum();
+        self.full = if under_way * 3 >= usize::from(self.now) * 2 { self.full + 1 } else { 0 };
         if self.now / 2 > bound {
             return Some(bound);
         }
         let grown = self.now.saturating_mul(STEP).min(bound);
-        (self.large_batches >= BATCHES_OF_LOAD && grown > self.now).then_some(grown)
+        (self.full >= BATCHES_OF_LOAD && grown > self.now).then_some(grown)
     }
 
     /// The change was made.
     pub fn set(&mut self, bound: u16) {
         self.now = bound;
-        self.large_batches = 0;
+        self.full = 0;
+        self.last = [0; UNDER_WAY];
     }
 }
 

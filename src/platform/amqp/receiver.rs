@@ -61,16 +61,17 @@ impl Receiver {
         self.better.is_some()
     }
 
-    /// Consumes again with the better prefetch, after `cancel` and when everything is settled.
+    /// Consumes again with the better prefetch, after `cancel` and when everything is settled. Returns the bound.
     ///
     /// # Errors
     /// The session is lost.
-    pub async fn restart(&mut self) -> Result<(), AmqpError> {
-        if let (Some(bound), Some(prefetch)) = (self.better.take(), &mut self.prefetch) {
+    pub async fn restart(&mut self) -> Result<Option<u16>, AmqpError> {
+        let better = self.better.take();
+        if let (Some(bound), Some(prefetch)) = (better, &mut self.prefetch) {
             self.consumer.restart(bound).await?;
             prefetch.set(bound);
         }
-        Ok(())
+        Ok(better)
     }
 
     #[must_use]

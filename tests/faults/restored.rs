@@ -1,0 +1,52 @@
+//! PostgreSQL forgets: an older copy of its files is put back while Redis and the broker remember.
+
+use std::process::Command;
+
+use crate::servers::{act, servers, world};
+use crate::support::events::order_of;
+use crate::support::load::QUICK_RETRIES;
+use crate::support::wait::{same, wait_until};
+use crate::support::world::World;
+
+async fn wait_entries(world: &World, count: i64) {
+    wait_until("the ledger has them", async || {
+        let entries = sqlx::query_scalar("select count(*) from fis_journal_entry").fetch_one(&world.pool).await;
+        same(entries.unwrap_or(-1), count)
+    })
+    .await;
+}
+
+fn copy(world: &World, from: &str, to: &str) {
+    let dir = world.servers.dev_dir.as_deref().unwrap();
+    let (from, to) = (dir.join(from), dir.join(to));
+    assert!(Command::new("rm").arg("-rf").arg(&to).status().unwrap().success());
+    assert!(Command::new("cp").arg("-a").arg(&from).arg(&to).status().unwrap().success());
+}
+
+/// System identifier, database and timeline are the same as before: only the position in the write-ahead log tells.
+#[tokio::test(flavor = "multi_thread")]
+async fn what_a_restored_postgresql_has_forgotten_is_posted_again_though_redis_remembers_it() {
+    let (_turn, servers) = servers().await;
+    let world = world("restored", &servers).await;
+    let mut run = world.run_with(&QUICK_RETRIES).await;
+    world.publish(&[order_of("acme", "evt-1", "EUR", "119.00", "19.00")]).await;
+    wait_entries(&world, 1).await;
+    act(&servers, "postgres", "stop").await;
+    copy(&world, "postgres", "postgres.copy");
+    act(&servers, "postgres", "start").await;
+    run.ready().await;
+    let forgotten = order_of("acme", "evt-2", "EUR", "119.00", "19.00");
+    world.publish(std::slice::from_ref(&forgotten)).await;
+    wait_entries(&world, 2).await;
+
+    // Redis has both as COMPLETED. The copy comes back; the publisher sends the forgotten one again.
+    act(&servers, "postgres", "stop").await;
+    copy(&world, "postgres.copy", "postgres");
+    act(&servers, "postgres", "start").await;
+    run.ready().await;
+    wait_entries(&world, 1).await;
+    world.publish(&[forgotten]).await;
+    wait_entries(&world, 2).await;
+    run.terminate().await;
+    world.fis(&["verify"]).await.expect(0, &[]);
+}
