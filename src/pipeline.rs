@@ -36,6 +36,7 @@ use crate::domain::retry::RetryPolicy;
 use crate::intake::Lane;
 use crate::intake::claim::{self, Key};
 use crate::intake::ledger::Ledger;
+use crate::intake::progress;
 use crate::intake::turns::Turns;
 use crate::journal::books::BooksShelf;
 use crate::journal::{Committed, Item, Step, Verdict};
@@ -48,7 +49,7 @@ use crate::platform::redis::Redis;
 use crate::platform::time;
 use origin::Origin;
 use road::{Place, Road};
-use verdicts::{count, mark};
+use verdicts::{count, mark, numbers};
 
 /// At this delivery count an event is rejected before any work: it has ended the process, or its session, too often.
 const DELIVERIES_MAX: i64 = 20;
@@ -166,6 +167,10 @@ impl Pipeline {
         let known = claim::claim(&self.redis, ledger, &keys, time::now()).await;
         let mut verdicts: Vec<Option<Verdict>> = vec![None; events.len()];
         for (place, _) in places.iter().zip(&known).filter(|(_, known)| **known) {
+            // Only PostgreSQL knows whether its batch has counted it, and how large that is.
+            if events.get(*place).is_some_and(|event| event.origin.member().is_some()) {
+                continue;
+            }
             if let Some(verdict) = verdicts.get_mut(*place) {
                 *verdict = Some(Verdict::Duplicate(None));
             }
@@ -206,7 +211,12 @@ impl Pipeline {
         let inbound = match &event.read {
             Ok(inbound) => inbound,
             Err(undecodable) => {
-                return Item { facts: None, step: Step::Fail(undecodable.failure.clone()), source: &event.origin };
+                return Item {
+                    facts: None,
+                    step: Step::Fail(undecodable.failure.clone()),
+                    member: event.origin.member(),
+                    source: &event.origin,
+                };
             }
         };
         let books = books.get(&inbound.tenant_id);
@@ -232,6 +242,7 @@ impl Pipeline {
         Item {
             facts: Some(event.origin.facts(inbound, books.map(|books| books.version), policy)),
             step,
+            member: event.origin.member(),
             source: &event.origin,
         }
     }
@@ -241,6 +252,8 @@ impl Pipeline {
         let verdicts = events.iter().zip(&posted.verdicts);
         let marks = verdicts.filter_map(|(event, verdict)| mark(event.key()?, verdict)).collect();
         claim::mark(&self.redis, ledger, posted.position, marks, time::now()).await;
+        let batches: Vec<_> = posted.batches.iter().map(numbers).collect();
+        progress::mirror(&self.redis, ledger, &batches).await;
     }
 }
 
@@ -260,5 +273,5 @@ impl Event<'_> {
 
 /// A message that is not looked into.
 fn unread(failure: Failure) -> Box<Undecodable> {
-    Box::new(Undecodable { failure, identity: Identity::default() })
+    Box::new(Undecodable { failure, identity: Identity::default(), batch: None })
 }

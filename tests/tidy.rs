@@ -41,7 +41,11 @@ const DOMAIN_CRATES: &[&str] =
 /// Where a crate or call may be named, and what to use elsewhere.
 const ONLY_HERE: &[(&str, &[&str], &str)] = &[
     ("lapin::", &["platform/amqp/"], "speak to the broker through platform::amqp"),
-    ("deadpool_redis::", &["platform/redis.rs", "intake/claim.rs"], "Redis is spoken by intake::claim alone"),
+    (
+        "deadpool_redis::",
+        &["platform/redis.rs", "intake/claim.rs", "intake/progress.rs"],
+        "Redis is spoken by intake::claim and intake::progress",
+    ),
     ("Utc::now", &["platform/time.rs"], "take the time from platform::time::now, or as an argument"),
     ("Local::now", &[], "take the time from platform::time::now, or as an argument"),
     ("SystemTime::now", &["platform/time.rs"], "take the time from platform::time::now, or as an argument"),

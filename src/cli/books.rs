@@ -124,28 +124,34 @@ impl Apply {
             plan::print(&outlook);
         }
         if outlook.plan.is_empty() {
-            return self.done(&outlook, false);
+            return self.done(&outlook, false, 0);
         }
         if !self.yes && !confirmed(&outlook)? {
             if self.json {
-                plan::print_json(&outlook, false)?;
+                plan::print_json(&outlook, false, 0)?;
             }
             return Ok(ExitCode::from(NOT_CONFIRMED));
         }
         let by = self.by.clone().filter(|by| !by.trim().is_empty()).unwrap_or_else(super::operator);
         match books::put_in_force(&postgres.pool, &source, &by, Against::Planned(outlook.version)).await {
-            Ok(applied) => self.done(&Outlook { version: Some(applied.version), ..outlook }, applied.changed),
+            Ok(applied) => {
+                let outlook = Outlook { version: Some(applied.version), ..outlook };
+                self.done(&outlook, applied.changed, applied.released)
+            }
             Err(BooksError::Mistakes(mistakes)) => complain(&self.file, &mistakes, self.json),
             Err(error) => Err(error.into()),
         }
     }
 
-    fn done(&self, outlook: &Outlook, applied: bool) -> anyhow::Result<ExitCode> {
+    fn done(&self, outlook: &Outlook, applied: bool, released: u64) -> anyhow::Result<ExitCode> {
         let (tenant, version) = (&outlook.tenant_id, outlook.version.unwrap_or_default());
         if self.json {
-            plan::print_json(outlook, applied)?;
+            plan::print_json(outlook, applied, released)?;
         } else if applied {
             println!("applied version {version} of the books of {tenant}");
+            if released > 0 {
+                println!("released {released} held events, whose cause is gone");
+            }
         } else {
             println!("the books of {tenant} are these already (version {version}); nothing was changed");
         }

@@ -3,6 +3,8 @@
 
 use std::fmt;
 
+use super::waits_for::WaitsFor;
+
 /// What becomes of an event that fails for a reason.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Disposition {
@@ -84,11 +86,20 @@ impl fmt::Display for Reason {
 pub struct Failure {
     pub reason: Reason,
     pub detail: String,
+    /// Where it may succeed later: when.
+    pub waits_for: Option<WaitsFor>,
 }
 
 impl Failure {
     pub fn new(reason: Reason, detail: impl Into<String>) -> Self {
-        Self { reason, detail: clip(detail.into()) }
+        Self { reason, detail: clip(detail.into()), waits_for: None }
+    }
+
+    /// A failure that ends when something comes.
+    #[must_use]
+    pub fn until(mut self, waits_for: WaitsFor) -> Self {
+        self.waits_for = Some(waits_for);
+        self
     }
 }
 

@@ -10,6 +10,7 @@ use super::disposition::{Failure, Reason};
 use super::fx::ConvertError;
 use super::ids::AccountCode;
 use super::money::{Amount, BASE_AMOUNT_MAX, Currency};
+use super::waits_for::WaitsFor;
 
 /// An event with more lines than this is a file; it is also what a `smallint` line number can hold.
 pub const LINES_MAX: usize = 10_000;
@@ -196,19 +197,33 @@ fn totals(lines: &[Line], value: impl Fn(&Line) -> Decimal) -> (Decimal, Decimal
     (sum(Side::Debit), sum(Side::Credit))
 }
 
+/// Names every rate that is missing, so that nobody is told of the second one after bringing the first.
+fn no_rate(lines: &[Line], books: &Books, date: NaiveDate) -> Failure {
+    let to = books.base_currency;
+    let mut from: Vec<Currency> = Vec::new();
+    for line in lines {
+        if !from.contains(&line.currency) && !books.rates.has(line.currency, to, date) {
+            from.push(line.currency);
+        }
+    }
+    from.sort_by_key(|currency| currency.code());
+    let codes: Vec<&str> = from.iter().map(|currency| currency.code()).collect();
+    let detail = format!("no rate from {} to {to} on {date}", codes.join(" and "));
+    Failure::new(Reason::FxRateMissing, detail).until(WaitsFor::Rates { from, to, date })
+}
+
 /// Fills in the base amounts and books what rounding left over.
 fn convert(lines: &mut Vec<Line>, books: &Books, date: NaiveDate) -> Result<(), Failure> {
     let base = books.base_currency;
     for line in lines.iter_mut() {
-        let converted = books.rates.convert(line.amount, line.currency, base, date);
-        line.base_amount = converted.map_err(|error| match error {
-            ConvertError::NoRate => {
-                Failure::new(Reason::FxRateMissing, format!("no rate from {} to {base} on {date}", line.currency))
+        line.base_amount = match books.rates.convert(line.amount, line.currency, base, date) {
+            Ok(converted) => converted,
+            Err(ConvertError::NoRate) => return Err(no_rate(lines, books, date)),
+            Err(ConvertError::TooLarge) => {
+                let detail = format!("{} {} is too large in {base}", line.amount, line.currency);
+                return Err(Failure::new(Reason::BadAmount, detail));
             }
-            ConvertError::TooLarge => {
-                Failure::new(Reason::BadAmount, format!("{} {} is too large in {base}", line.amount, line.currency))
-            }
-        })?;
+        };
         if line.base_amount >= BASE_AMOUNT_MAX {
             let detail = format!(
                 "{} {} is {} {base}, which is not below {BASE_AMOUNT_MAX}",

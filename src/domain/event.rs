@@ -74,6 +74,8 @@ pub struct Identity {
 pub struct Undecodable {
     pub failure: Failure,
     pub identity: Identity,
+    /// Its publisher's batch, which counts it all the same.
+    pub batch: Option<BatchRef>,
 }
 
 /// # Errors
@@ -82,7 +84,7 @@ pub fn decode<'a>(
     message: RawMessage<'a, '_>,
     default_tenant: Option<&TenantId>,
 ) -> Result<InboundEvent<'a>, Box<Undecodable>> {
-    let bare = |failure| Box::new(Undecodable { failure, identity: Identity::default() });
+    let bare = |failure| Box::new(Undecodable { failure, identity: Identity::default(), batch: None });
     if message.body.len() > BODY_BYTES_MAX {
         let detail = format!("the body has {} bytes, at most {BODY_BYTES_MAX} are taken", message.body.len());
         return Err(bare(Failure::new(Reason::TooLarge, detail)));
@@ -100,7 +102,8 @@ pub fn decode<'a>(
         .event(message, default_tenant)
         .map_err(|failure| {
             let identity = fields.identity(message, default_tenant);
-            Box::new(Undecodable { failure, identity })
+            let batch = fields.batch.clone().and_then(Result::ok);
+            Box::new(Undecodable { failure, identity, batch })
         })
         .map(|mut event| {
             event.payload = fields.take_payload(root);

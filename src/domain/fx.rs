@@ -48,6 +48,12 @@ impl Rates {
         self.0.iter().map(|rate| (rate.from, rate.to, rate.date, rate.rate))
     }
 
+    /// True where an amount could be converted on the date.
+    #[must_use]
+    pub fn has(&self, from: Currency, to: Currency, date: NaiveDate) -> bool {
+        self.convert(Decimal::ZERO, from, to, date) != Err(ConvertError::NoRate)
+    }
+
     /// `amount` of `from` in `to`: the newest rate on or before the date applies; a direct rate goes before an inverse
     /// one of the same day.
     ///

@@ -19,3 +19,4 @@ pub mod outbound;
 pub mod period;
 pub mod retry;
 pub mod trial_balance;
+pub mod waits_for;

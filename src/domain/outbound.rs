@@ -1,9 +1,10 @@
-//! What leaves: a posted entry or a rejection enters, the bytes of a CloudEvents 1.0 event leave. The same entry always
+//! What leaves: a posted entry, a rejection or a complete batch enters, the bytes of a CloudEvents 1.0 event leave. The same entry always
 //! gives the same bytes, so that a re-publication next year is identical.
 
 use chrono::{DateTime, Utc};
 use serde::Serialize;
 
+use super::canonical::sha256_text;
 use super::chain::{ChainedEntry, instant_text};
 use super::dead_letter::DeadLetter;
 use super::money::Currency;
@@ -19,6 +20,7 @@ pub enum OutboundKind {
     JournalPosted,
     JournalReverted,
     EventRejected,
+    BatchCompleted,
 }
 
 impl OutboundKind {
@@ -28,6 +30,7 @@ impl OutboundKind {
             Self::JournalPosted => "fis.journal.posted",
             Self::JournalReverted => "fis.journal.reverted",
             Self::EventRejected => "fis.event.rejected",
+            Self::BatchCompleted => "fis.batch.completed",
         }
     }
 }
@@ -168,6 +171,45 @@ pub fn rejected_event(letter: &DeadLetter, now: DateTime<Utc>, index: usize) -> 
         sequence: None,
         correlation_id: letter.identity.correlation_id.clone(),
         traceparent: letter.traceparent.clone(),
+        time: now,
+    }
+}
+
+/// The numbers of a complete batch.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "camelCase")]
+pub struct BatchCounts {
+    pub total: i64,
+    pub posted: i64,
+    pub rejected: i64,
+    pub ignored: i64,
+}
+
+#[derive(Serialize)]
+#[serde(rename_all = "camelCase")]
+struct BatchData<'a> {
+    tenant_id: &'a str,
+    batch_id: &'a str,
+    #[serde(flatten)]
+    counts: BatchCounts,
+}
+
+/// The event that tells a publisher that every member of its batch has come to an end. Sent once per batch, so its id is
+/// the batch's; as a digest, because a message id has at most 255 bytes.
+#[must_use]
+pub fn batch_completed_event(tenant: &str, batch: &str, counts: BatchCounts, now: DateTime<Utc>) -> OutboundEvent {
+    let digest = sha256_text(batch.as_bytes());
+    let message_id = format!("{tenant}/batch/{digest}");
+    let kind = OutboundKind::BatchCompleted;
+    let data = BatchData { tenant_id: tenant, batch_id: batch, counts };
+    OutboundEvent {
+        kind,
+        body: cloud_event(kind, &message_id, tenant, batch, now, data),
+        message_id,
+        tenant_id: Some(tenant.to_owned()),
+        sequence: None,
+        correlation_id: None,
+        traceparent: None,
         time: now,
     }
 }

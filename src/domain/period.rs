@@ -5,6 +5,7 @@ use chrono::{DateTime, NaiveDate, Utc};
 use chrono_tz::Tz;
 
 use super::disposition::{Failure, Reason};
+use super::waits_for::WaitsFor;
 
 /// What to do with an event dated where no period is open.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -98,15 +99,19 @@ impl Calendar {
             Some(period) => format!("{date} is in period `{}`, which is closed", period.name),
             None => format!("{date} is in no period of the books"),
         };
+        let waits_for = WaitsFor::Period { date, original: None };
         match self.late_events {
             LateEvents::Reject => Err(Failure::new(Reason::PeriodClosed, found)),
-            LateEvents::Hold => Err(Failure::new(Reason::PeriodNotOpen, found)),
+            LateEvents::Hold => Err(Failure::new(Reason::PeriodNotOpen, found).until(waits_for)),
             LateEvents::NextOpen => self
                 .periods
                 .iter()
                 .find(|period| period.open && period.starts > date)
                 .map(|period| period.starts)
-                .ok_or_else(|| Failure::new(Reason::PeriodNotOpen, format!("{found}, and no later period is open"))),
+                .ok_or_else(|| {
+                    let detail = format!("{found}, and no later period is open");
+                    Failure::new(Reason::PeriodNotOpen, detail).until(waits_for)
+                }),
         }
     }
 }

@@ -1,6 +1,6 @@
-//! Idempotency keys in Redis: events enter, and for each a hint leaves whether it is worth asking PostgreSQL. With
-//! `ledger`, the only place where Redis is spoken to. Redis hurries, PostgreSQL decides: no answer of Redis, and no silence, can lose an
-//! event or post it twice.
+//! Idempotency keys in Redis: events enter, and for each a hint leaves whether it is worth asking PostgreSQL. With `ledger`
+//! the only place where Redis is asked anything; `progress` only tells it. Redis hurries, PostgreSQL decides: no answer of
+//! Redis, and no silence, can lose an event or post it twice.
 //!
 //! | found | payload hash | then |
 //! |---|---|---|

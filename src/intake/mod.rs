@@ -1,9 +1,10 @@
 //! Stage 1: a message enters, by one of three lanes. Batches of deliveries come from `platform::amqp::Receiver`; their
-//! idempotency keys are claimed in Redis and, after the commit, marked (`claim`). Nothing here decides what becomes of an
+//! idempotency keys are claimed in Redis and, after the commit, marked (`claim`); so is the progress of publishers' batches (`progress`). Nothing here decides what becomes of an
 //! event.
 
 pub mod claim;
 pub mod ledger;
+pub mod progress;
 pub mod turns;
 
 /// A priority lane.

@@ -6,12 +6,14 @@ use std::collections::{BTreeMap, HashMap, HashSet};
 use chrono::{DateTime, NaiveDate, Utc};
 
 use super::item::{Item, ItemFacts, RetryMessage, Source, Step};
+use super::tally::{self, Tally, TallyPlan};
 use crate::domain::books::{Books, ReversalRequest};
 use crate::domain::chain::{ChainHead, ChainedEntry, Provenance};
 use crate::domain::dead_letter::DeadLetter;
 use crate::domain::disposition::{Disposition, Failure, Reason};
 use crate::domain::entry::{BalancedEntry, Line};
 use crate::domain::ids::{EventId, TenantId, entry_id};
+use crate::domain::waits_for::WaitsFor;
 
 /// What became of an event.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -59,6 +61,7 @@ pub struct Known {
     pub heads: BTreeMap<TenantId, ChainHead>,
     pub posted: HashMap<EventKey, Posted>,
     pub originals: HashMap<EventKey, Original>,
+    pub tally: Tally,
 }
 
 /// The rows to write.
@@ -70,6 +73,7 @@ pub struct Plan {
     /// Events that were held and now are not.
     pub released: Vec<EventKey>,
     pub moved: HashSet<TenantId>,
+    pub tally: TallyPlan,
     /// The events that the batch reverses: an entry among them is kept in hand for its reversal.
     reversed: HashSet<EventKey>,
 }
@@ -100,8 +104,13 @@ pub fn decide(
 ) -> (Vec<Verdict>, Plan) {
     let mut plan = Plan { reversed: reversed_events(&items).into_iter().collect(), ..Plan::default() };
     let mut verdicts = Vec::with_capacity(items.len());
-    for item in items {
-        verdicts.push(decide_one(item, known, &mut plan, now, jitter));
+    for mut item in items {
+        let member = item.member.take();
+        let verdict = decide_one(item, known, &mut plan, now, jitter);
+        if let Some(member) = member {
+            tally::count(member, &verdict, &mut known.tally, &mut plan.tally);
+        }
+        verdicts.push(verdict);
     }
     (verdicts, plan)
 }
@@ -113,7 +122,7 @@ fn decide_one(
     now: DateTime<Utc>,
     jitter: &mut dyn FnMut() -> u64,
 ) -> Verdict {
-    let Item { facts, step, source } = item;
+    let Item { facts, step, source, .. } = item;
     let Some(facts) = facts else {
         let Step::Fail(failure) = step else { unreachable!("an event without an identity was never mapped") };
         return reject(plan, source, failure);
@@ -161,7 +170,7 @@ pub(super) fn reverse(
     let key = (tenant.clone(), request.original);
     let Some(original) = known.originals.get(&key) else {
         let detail = format!("event `{}`, which this one reverses, is not posted", key.1);
-        return Err(Failure::new(Reason::OriginalNotPosted, detail));
+        return Err(Failure::new(Reason::OriginalNotPosted, detail).until(WaitsFor::Event(key.1)));
     };
     if original.reversed {
         let detail = format!("entry {} of event `{}` is reversed already", original.entry_id, key.1);
@@ -174,7 +183,13 @@ pub(super) fn reverse(
     let (date, own_date) = if books.calendar.is_open(original.accounting_date) {
         (original.accounting_date, None)
     } else {
-        (books.calendar.posting_date(request.own_date)?, Some(request.own_date))
+        let posting_date = books.calendar.posting_date(request.own_date).map_err(|mut failure| {
+            if let Some(WaitsFor::Period { original: either, .. }) = &mut failure.waits_for {
+                *either = Some(original.accounting_date);
+            }
+            failure
+        })?;
+        (posting_date, Some(request.own_date))
     };
     let description = request.description.unwrap_or_else(|| format!("Reversal of {}", original.entry_id));
     let entry = BalancedEntry::reversal(&original.lines, date, own_date, description, books)?;

@@ -2,6 +2,7 @@
 
 use std::sync::Arc;
 
+use super::tally::Member;
 use crate::domain::books::{Books, ReversalRequest};
 use crate::domain::chain::Provenance;
 use crate::domain::dead_letter::DeadLetter;
@@ -15,6 +16,8 @@ pub struct Item<'a> {
     /// Who it is; `None` where that could not be read.
     pub facts: Option<ItemFacts>,
     pub step: Step,
+    /// Its place in its publisher's batch, where it has one; known also for events that cannot be read otherwise.
+    pub member: Option<Member>,
     pub source: &'a (dyn Source + Sync),
 }
 

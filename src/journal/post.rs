@@ -9,7 +9,9 @@ use sqlx::PgPool;
 use super::decide::{Known, Verdict, decide, reversed_events};
 use super::item::Item;
 use super::statements;
+use super::tally::BatchProgress;
 use super::waiting::{self, PropertiesText};
+use super::{batches, held};
 use crate::domain::ids::TenantId;
 use crate::platform::faults::{self, crash_point};
 use crate::platform::{metrics, time};
@@ -28,6 +30,8 @@ pub enum PostError {
 pub struct Committed {
     /// One for each item, in order.
     pub verdicts: Vec<Verdict>,
+    /// The publishers' batches that the items belong to.
+    pub batches: Vec<BatchProgress>,
     /// How far the write-ahead log had come; `None` where no chain moved.
     pub position: Option<i64>,
 }
@@ -36,13 +40,15 @@ pub struct Committed {
 ///
 /// # Errors
 /// Nothing is committed; except that after a lost answer to `commit` it may be, which the next try finds out.
-pub async fn post(pool: &PgPool, items: Vec<Item<'_>>, properties: PropertiesText) -> Result<Committed, PostError> {
+pub async fn post(pool: &PgPool, mut items: Vec<Item<'_>>, properties: PropertiesText) -> Result<Committed, PostError> {
     let started = Instant::now();
     let mut transaction = pool.begin().await?;
     let mut known = Known::default();
 
     let versions = mapped_versions(&items);
-    let tenants: Vec<&str> = versions.keys().map(TenantId::as_str).collect();
+    let members = items.iter().filter_map(|item| item.member.as_ref()).map(|member| &member.tenant_id);
+    let tenants: BTreeSet<TenantId> = versions.keys().chain(members).cloned().collect();
+    let tenants: Vec<&str> = tenants.iter().map(TenantId::as_str).collect();
     let heads = statements::lock_heads(&mut transaction, &tenants).await?;
     for (tenant, version) in &versions {
         if heads.get(tenant).map(|head| head.books_version) != *version {
@@ -56,6 +62,11 @@ pub async fn post(pool: &PgPool, items: Vec<Item<'_>>, properties: PropertiesTex
     if !reversed.is_empty() {
         known.originals = statements::find_originals(&mut transaction, &reversed).await?;
     }
+    // Without a head there is no lock under which to count.
+    for item in &mut items {
+        item.member = item.member.take().filter(|member| known.heads.contains_key(&member.tenant_id));
+    }
+    known.tally = batches::find_tally(&mut transaction, &items).await?;
 
     let now = time::now();
     let (verdicts, plan) = decide(items, &mut known, now, &mut || fastrand::u64(0..=1000));
@@ -65,18 +76,23 @@ pub async fn post(pool: &PgPool, items: Vec<Item<'_>>, properties: PropertiesTex
         statements::add_to_balances(&mut transaction, &plan.entries).await?;
         statements::insert_outbox_entries(&mut transaction, &plan.entries).await?;
     }
-    waiting::insert_retries(&mut transaction, &plan.held).await?;
-    waiting::insert_rejections(&mut transaction, &plan, now, properties).await?;
-    waiting::release_held(&mut transaction, &plan.released).await?;
-    waiting::upsert_held(&mut transaction, &plan.held, now).await?;
+    let places = waiting::insert_retries(&mut transaction, &plan.held).await?;
+    waiting::insert_announcements(&mut transaction, &plan, now, properties).await?;
+    let held_before = waiting::release_held(&mut transaction, &plan.released).await?;
+    waiting::upsert_held(&mut transaction, &plan.held, &places, now).await?;
+    // After `upsert_held`: an event may wait for a later one of the same batch.
+    if !plan.entries.is_empty() && (held_before || !plan.held.is_empty()) {
+        held::free_waiting_for(&mut transaction, &plan.entries).await?;
+    }
     waiting::upsert_dead_letters(&mut transaction, &plan.rejected, now).await?;
+    let batches = batches::write_tally(&mut transaction, &known.tally, &plan.tally, now).await?;
     let position = statements::move_heads(&mut transaction, &known.heads, &plan.moved).await?;
 
     crash_point(faults::BEFORE_COMMIT);
     transaction.commit().await?;
     crash_point(faults::AFTER_COMMIT);
     metrics::posted_in(started.elapsed());
-    Ok(Committed { verdicts, position })
+    Ok(Committed { verdicts, batches, position })
 }
 
 /// The version of the books that each tenant's items were mapped with; `None` where the tenant had none.

@@ -33,6 +33,10 @@ pub(super) fn tenant(row: &PgRow) -> Result<TenantId, sqlx::Error> {
     name(row, "tenant_id", TenantId::parse)
 }
 
+pub(super) fn event(row: &PgRow, column: &'static str) -> Result<EventId, sqlx::Error> {
+    name(row, column, EventId::parse)
+}
+
 pub(super) fn account(row: &PgRow) -> Result<AccountCode, sqlx::Error> {
     name(row, "account_code", AccountCode::parse)
 }

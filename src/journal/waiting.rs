@@ -1,9 +1,9 @@
 //! The SQL of what does not end in the journal: announcements and retries on their way out, held events, dead letters.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, HashMap};
 
 use chrono::{DateTime, Utc};
-use sqlx::PgConnection;
+use sqlx::{PgConnection, Row};
 
 use super::decide::{EventKey, HeldRow, Plan};
 use crate::domain::dead_letter::DeadLetter;
@@ -22,15 +22,19 @@ macro_rules! column {
     };
 }
 
+/// Where each retry waits, and until when, by its message id.
+pub type RetryPlaces = HashMap<String, (i64, DateTime<Utc>)>;
+
 /// Retries of held events, due later.
-pub async fn insert_retries(db: &mut PgConnection, held: &[HeldRow]) -> Result<(), sqlx::Error> {
+pub async fn insert_retries(db: &mut PgConnection, held: &[HeldRow]) -> Result<RetryPlaces, sqlx::Error> {
     if held.is_empty() {
-        return Ok(());
+        return Ok(RetryPlaces::new());
     }
-    sqlx::query(
+    let rows = sqlx::query(
         "insert into fis_outbox (tenant_id, exchange, routing_key, message_id, properties, body, due_at)
          select t, $7, k, m, p, b, d
-           from unnest($1::text[], $2::text[], $3::text[], $4::text[], $5::bytea[], $6::timestamptz[]) as held (t, k, m, p, b, d)",
+           from unnest($1::text[], $2::text[], $3::text[], $4::text[], $5::bytea[], $6::timestamptz[]) as held (t, k, m, p, b, d)
+      returning message_id, id, due_at",
     )
     .bind(column!(held, row => row.facts.tenant_id.as_str()))
     .bind(column!(held, row => row.retry.routing_key.as_str()))
@@ -39,23 +43,25 @@ pub async fn insert_retries(db: &mut PgConnection, held: &[HeldRow]) -> Result<(
     .bind(column!(held, row => row.retry.body.as_slice()))
     .bind(column!(held, row => row.due_at))
     .bind(RETRY_EXCHANGE)
-    .execute(db)
+    .fetch_all(db)
     .await?;
-    Ok(())
+    rows.iter().map(|row| Ok((row.try_get("message_id")?, (row.try_get("id")?, row.try_get("due_at")?)))).collect()
 }
 
-/// Rejections, told to their publishers at once.
-pub async fn insert_rejections(
+/// Rejections and complete batches, told to their publishers at once.
+pub async fn insert_announcements(
     db: &mut PgConnection,
     plan: &Plan,
     now: DateTime<Utc>,
     properties: PropertiesText,
 ) -> Result<(), sqlx::Error> {
-    if plan.rejected.is_empty() {
+    let rejected = plan.rejected.iter().enumerate();
+    let rejected = rejected.map(|(index, letter)| outbound::rejected_event(letter, now, index));
+    let completed = plan.tally.completed.iter().map(|batch| batch.announcement(now));
+    let told: Vec<OutboundEvent> = rejected.chain(completed).collect();
+    if told.is_empty() {
         return Ok(());
     }
-    let told: Vec<OutboundEvent> =
-        plan.rejected.iter().enumerate().map(|(index, letter)| outbound::rejected_event(letter, now, index)).collect();
     sqlx::query(
         "insert into fis_outbox (tenant_id, exchange, routing_key, message_id, properties, body)
          select t, $6, k, m, p, b
@@ -72,11 +78,12 @@ pub async fn insert_rejections(
     Ok(())
 }
 
-pub async fn release_held(db: &mut PgConnection, released: &[EventKey]) -> Result<(), sqlx::Error> {
+/// Forgets what is held no more. False: nothing at all is held, for nobody.
+pub async fn release_held(db: &mut PgConnection, released: &[EventKey]) -> Result<bool, sqlx::Error> {
     // Mostly nothing is held at all, and every posted event asks. What is held for these tenants cannot change meanwhile:
     // their heads are locked.
     if released.is_empty() || !sqlx::query_scalar("select exists (select from fis_held)").fetch_one(&mut *db).await? {
-        return Ok(());
+        return Ok(false);
     }
     sqlx::query(
         "delete from fis_held h
@@ -87,10 +94,15 @@ pub async fn release_held(db: &mut PgConnection, released: &[EventKey]) -> Resul
     .bind(column!(released, (_, event) => event.as_str()))
     .execute(db)
     .await?;
-    Ok(())
+    Ok(true)
 }
 
-pub async fn upsert_held(db: &mut PgConnection, held: &[HeldRow], now: DateTime<Utc>) -> Result<(), sqlx::Error> {
+pub async fn upsert_held(
+    db: &mut PgConnection,
+    held: &[HeldRow],
+    places: &RetryPlaces,
+    now: DateTime<Utc>,
+) -> Result<(), sqlx::Error> {
     // The same event twice in one batch is one row (an upsert cannot touch a row twice): the last word counts.
     let newest: BTreeMap<_, _> = held.iter().map(|row| ((&row.facts.tenant_id, &row.facts.event_id), row)).collect();
     let held: Vec<&HeldRow> = newest.into_values().collect();
@@ -99,13 +111,14 @@ pub async fn upsert_held(db: &mut PgConnection, held: &[HeldRow], now: DateTime<
     }
     sqlx::query(
         "insert into fis_held (tenant_id, event_id, event_type, payload_hash, routing_key, reason, detail, attempts,
-                               due_at, lane, message_id, correlation_id, first_held_at, last_held_at)
-         select *, $13, $13
+                               due_at, lane, message_id, correlation_id, waits_for, outbox_id, first_held_at, last_held_at)
+         select *, $15, $15
            from unnest($1::text[], $2::text[], $3::text[], $4::text[], $5::text[], $6::text[], $7::text[], $8::integer[],
-                       $9::timestamptz[], $10::text[], $11::text[], $12::text[])
+                       $9::timestamptz[], $10::text[], $11::text[], $12::text[], $13::text[], $14::bigint[])
              on conflict (tenant_id, event_id)
              do update set reason = excluded.reason, detail = excluded.detail, attempts = excluded.attempts,
-                           payload_hash = excluded.payload_hash, due_at = excluded.due_at, last_held_at = excluded.last_held_at",
+                           payload_hash = excluded.payload_hash, due_at = excluded.due_at, last_held_at = excluded.last_held_at,
+                           waits_for = excluded.waits_for, outbox_id = excluded.outbox_id",
     )
     .bind(column!(held, row => row.facts.tenant_id.as_str()))
     .bind(column!(held, row => row.facts.event_id.as_str()))
@@ -115,10 +128,13 @@ pub async fn upsert_held(db: &mut PgConnection, held: &[HeldRow], now: DateTime<
     .bind(column!(held, row => row.failure.reason.code()))
     .bind(column!(held, row => row.failure.detail.as_str()))
     .bind(column!(held, row => i32::try_from(row.attempts).unwrap_or(i32::MAX)))
-    .bind(column!(held, row => row.due_at))
+    // The due time of exactly the row that is linked: the same message may wait twice.
+    .bind(column!(held, row => places.get(&row.retry.message_id).map_or(row.due_at, |(_, due_at)| *due_at)))
     .bind(column!(held, row => row.facts.lane))
     .bind(column!(held, row => row.facts.message_id.as_deref()))
     .bind(column!(held, row => row.facts.correlation_id.as_deref()))
+    .bind(column!(held, row => row.failure.waits_for.as_ref().map(ToString::to_string)))
+    .bind(column!(held, row => places.get(&row.retry.message_id).map(|(id, _)| *id)))
     .bind(now)
     .execute(db)
     .await?;

@@ -4,11 +4,11 @@ use chrono::{DateTime, Utc};
 
 use crate::domain::dead_letter::{DeadLetter, money_of};
 use crate::domain::disposition::Failure;
-use crate::domain::event::{Identity, InboundEvent, Undecodable};
+use crate::domain::event::{BatchRef, Identity, InboundEvent, Undecodable};
 use crate::domain::money::Currency;
 use crate::domain::retry::RetryPolicy;
 use crate::intake::Lane;
-use crate::journal::{ItemFacts, RetryMessage, Source};
+use crate::journal::{ItemFacts, Member, RetryMessage, Source};
 use crate::parking;
 use crate::platform::amqp::Delivery;
 use crate::platform::time;
@@ -22,13 +22,14 @@ pub struct Origin<'a> {
     delivery: &'a Delivery,
     lane: Lane,
     identity: Identity,
+    batch: Option<BatchRef>,
     money: Option<(rust_decimal::Decimal, Currency)>,
     pub received_at: DateTime<Utc>,
 }
 
 impl<'a> Origin<'a> {
     pub fn new(delivery: &'a Delivery, lane: Lane) -> Self {
-        Self { delivery, lane, identity: Identity::default(), money: None, received_at: time::now() }
+        Self { delivery, lane, identity: Identity::default(), batch: None, money: None, received_at: time::now() }
     }
 
     /// Remembers who the event is, where that could be read.
@@ -36,6 +37,7 @@ impl<'a> Origin<'a> {
         self.identity = match read {
             Ok(event) => {
                 self.money = money_of(&event.payload);
+                self.batch.clone_from(&event.batch);
                 Identity {
                     tenant_id: Some(event.tenant_id.clone()),
                     event_id: Some(event.event_id.clone()),
@@ -43,9 +45,19 @@ impl<'a> Origin<'a> {
                     correlation_id: event.correlation_id.clone(),
                 }
             }
-            Err(undecodable) => undecodable.identity.clone(),
+            Err(undecodable) => {
+                self.batch.clone_from(&undecodable.batch);
+                undecodable.identity.clone()
+            }
         };
         self
+    }
+
+    /// Its place in its publisher's batch, also where the rest of it could not be read.
+    pub fn member(&self) -> Option<Member> {
+        let batch = self.batch.clone()?;
+        let Identity { tenant_id, event_id, .. } = &self.identity;
+        Some(Member { tenant_id: tenant_id.clone()?, event_id: event_id.clone()?, batch })
     }
 
     pub fn facts(&self, event: &InboundEvent<'_>, books_version: Option<i32>, policy: RetryPolicy) -> ItemFacts {

@@ -40,14 +40,15 @@ impl Pipeline {
             let events: Vec<&Event<'_>> = part.iter().map(|(_, event)| *event).collect();
             self.post_part(lane, &events, stop).await
         }));
-        let (mut position, mut verdicts) = (None, Vec::with_capacity(events.len()));
+        let (mut position, mut batches, mut verdicts) = (None, Vec::new(), Vec::with_capacity(events.len()));
         for (part, posted) in parts.iter().zip(posted.await) {
             let posted = posted?;
             position = position.max(posted.position);
+            batches.extend(posted.batches);
             verdicts.extend(part.iter().map(|(place, _)| *place).zip(posted.verdicts));
         }
         verdicts.sort_by_key(|(place, _)| *place);
-        Ok(Committed { verdicts: verdicts.into_iter().map(|(_, verdict)| verdict).collect(), position })
+        Ok(Committed { verdicts: verdicts.into_iter().map(|(_, verdict)| verdict).collect(), batches, position })
     }
 
     /// As often as it takes: stale books are mapped again, an outage is sat out, poison is isolated.
@@ -75,6 +76,7 @@ impl Pipeline {
             let mut posted = Box::pin(self.post_part(lane, first, stop)).await?;
             let second = Box::pin(self.post_part(lane, second, stop)).await?;
             posted.verdicts.extend(second.verdicts);
+            posted.batches.extend(second.batches);
             return Ok(Committed { position: second.position.or(posted.position), ..posted });
         }
     }
@@ -89,7 +91,8 @@ impl Pipeline {
     ) -> Result<Committed, PipelineError> {
         let mut outage = Outage::new(self.hold);
         loop {
-            let item = Item { facts: None, step: Step::Fail(failure.clone()), source: &event.origin };
+            let (step, member) = (Step::Fail(failure.clone()), event.origin.member());
+            let item = Item { facts: None, step, member, source: &event.origin };
             match self.try_post(lane, vec![item], &mut outage, stop).await? {
                 Attempt::Done(posted) => return Ok(posted),
                 Attempt::Again => {}

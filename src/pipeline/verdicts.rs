@@ -5,7 +5,8 @@ use std::collections::HashMap;
 use crate::domain::disposition::Disposition;
 use crate::intake::Lane;
 use crate::intake::claim::{Key, Mark, Status};
-use crate::journal::{self, Verdict};
+use crate::intake::progress::Numbers;
+use crate::journal::{self, BatchProgress, Verdict};
 use crate::platform::metrics;
 
 /// What a verdict makes of a key. A held or ignored event keeps its PROCESSING, which proves nothing.
@@ -29,6 +30,20 @@ pub fn mark<'a>(key: Key<'a>, verdict: &'a Verdict) -> Option<Mark<'a>> {
             response_body: Some(serde_json::json!({ "reason": failure.reason.code(), "detail": failure.detail })),
         }),
         Verdict::Duplicate(None) | Verdict::Ignored | Verdict::Held(_) => None,
+    }
+}
+
+/// What the mirror of a batch is to say.
+pub fn numbers(batch: &BatchProgress) -> Numbers<'_> {
+    let progress = &batch.progress;
+    Numbers {
+        tenant_id: &batch.tenant_id,
+        batch_id: &batch.batch_id,
+        completed: progress.completed,
+        total: progress.total().unwrap_or(0),
+        done: progress.done(),
+        errors: progress.rejected,
+        revision: progress.revision,
     }
 }
 

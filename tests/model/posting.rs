@@ -11,7 +11,9 @@ use fis::domain::disposition::Failure;
 use fis::domain::entry::Side;
 use fis::domain::event::{Identity, InboundEvent, RawMessage, decode};
 use fis::domain::retry::RetryPolicy;
-use fis::journal::{Item, ItemFacts, Known, RetryMessage, Source, Step, Verdict, decide};
+use fis::journal::{
+    BatchProgress, Item, ItemFacts, Known, Member, Progress, RetryMessage, Source, Step, Verdict, decide,
+};
 use proptest::prelude::*;
 use rust_decimal::Decimal;
 use sha2::{Digest, Sha256};
@@ -64,15 +66,19 @@ impl Sent {
         format!("e{id}")
     }
 
-    fn body(&self) -> String {
+    fn body(&self, batch: Batch) -> String {
         let id = self.id();
+        let size = |size: Option<i64>| size.map(|size| format!(r#","size":{size}"#)).unwrap_or_default();
+        let batch = batch.map(|(id, of)| format!(r#""batch":{{"id":"b{id}"{}}},"#, size(of))).unwrap_or_default();
         match self {
             Self::Order { cents, tax, .. } => format!(
-                r#"{{"eventId":"{id}","tenantId":"acme","occurredAt":"2026-02-25T10:00:00Z","payload":{{"total":{},"tax":{}}}}}"#,
+                r#"{{"eventId":"{id}",{batch}"tenantId":"acme","occurredAt":"2026-02-25T10:00:00Z","payload":{{"total":{},"tax":{}}}}}"#,
                 Decimal::new(i64::from(*cents), 2),
                 Decimal::new(i64::from(*tax), 2)
             ),
-            Self::Cancel { of, .. } => format!(r#"{{"eventId":"{id}","tenantId":"acme","payload":{{"of":"e{of}"}}}}"#),
+            Self::Cancel { of, .. } => {
+                format!(r#"{{"eventId":"{id}",{batch}"tenantId":"acme","payload":{{"of":"e{of}"}}}}"#)
+            }
         }
     }
 
@@ -91,6 +97,13 @@ fn sent() -> impl Strategy<Value = Sent> {
     ]
 }
 
+/// The batch that an event says it belongs to, and how large that says to be.
+type Batch = Option<(u8, Option<i64>)>;
+
+fn batch() -> impl Strategy<Value = Batch> {
+    prop::option::of((0..2u8, prop::option::of(1..9i64)))
+}
+
 type Lines = Vec<(&'static str, Side, i64)>;
 
 /// The tiny ledger: lists and maps, in cents.
@@ -99,9 +112,36 @@ struct Reference {
     entries: Vec<(String, Lines, Option<usize>)>,
     /// What each posted event said, and where it is.
     posted: BTreeMap<String, (String, usize)>,
+    /// How each member of each batch ended, the size of each, and what was told at its completion.
+    members: BTreeMap<(u8, String), &'static str>,
+    sizes: BTreeMap<u8, i64>,
+    completed: BTreeMap<u8, [usize; 2]>,
 }
 
 impl Reference {
+    fn count(&mut self, sent: &Sent, batch: Batch, verdict: &'static str) {
+        let Some((batch, size)) = batch else { return };
+        if let Some(size) = size {
+            let most = self.sizes.get(&batch).copied().unwrap_or(0).max(size);
+            self.sizes.insert(batch, most);
+        }
+        let place = (batch, sent.id());
+        match verdict {
+            "posted" | "duplicate" => drop(self.members.insert(place, "posted")),
+            "held" => {}
+            _ => drop(self.members.entry(place).or_insert("rejected")),
+        }
+        let [posted, rejected] = self.counts(batch);
+        if self.sizes.get(&batch).is_some_and(|size| i64::try_from(posted + rejected).unwrap() >= *size) {
+            self.completed.entry(batch).or_insert([posted, rejected]);
+        }
+    }
+
+    fn counts(&self, batch: u8) -> [usize; 2] {
+        ["posted", "rejected"]
+            .map(|word| self.members.iter().filter(|((of, _), ended)| *of == batch && **ended == word).count())
+    }
+
     fn post(&mut self, sent: &Sent) -> &'static str {
         if let Some((said, _)) = self.posted.get(&sent.id()) {
             return if *said == format!("{sent:?}") { "duplicate" } else { "idempotency_conflict" };
@@ -180,7 +220,12 @@ fn item<'a>(event: &InboundEvent<'_>, books: &Arc<Books>, now: DateTime<Utc>) ->
         max_attempts: None,
         policy: RetryPolicy::default(),
     };
-    Item { facts: Some(facts), step, source: &Nobody }
+    let member = event.batch.clone().map(|batch| Member {
+        tenant_id: event.tenant_id.clone(),
+        event_id: event.event_id.clone(),
+        batch,
+    });
+    Item { facts: Some(facts), step, member, source: &Nobody }
 }
 
 fn word(verdict: &Verdict) -> &'static str {
@@ -244,21 +289,41 @@ fn check_entries(entries: &[ChainedEntry], reference: &Reference) {
     assert_eq!(balances.values().sum::<i64>(), 0, "what one account gains another gives");
 }
 
+fn check_batches(completed: &[BatchProgress], known: &Known, reference: &Reference) {
+    let counts = |progress: &Progress| [progress.posted, progress.rejected].map(|n| usize::try_from(n).unwrap());
+    let told: Vec<_> = completed.iter().map(|batch| (batch.batch_id.to_string(), counts(&batch.progress))).collect();
+    let expected: BTreeMap<_, _> = reference.completed.iter().map(|(id, counts)| (format!("b{id}"), *counts)).collect();
+    assert_eq!(told.len(), expected.len(), "each batch is told once");
+    assert_eq!(told.into_iter().collect::<BTreeMap<_, _>>(), expected);
+    for ((_, id), progress) in &known.tally.batches {
+        let batch: u8 = id.as_str()[1..].parse().unwrap();
+        assert_eq!((counts(progress), progress.size), (reference.counts(batch), reference.sizes.get(&batch).copied()));
+    }
+}
+
 proptest! {
     #![proptest_config(ProptestConfig::with_cases(300))]
 
     #[test]
-    fn a_batch_ends_as_its_events_one_by_one(stream in prop::collection::vec((sent(), any::<bool>()), 1..60)) {
+    fn a_batch_ends_as_its_events_one_by_one(stream in prop::collection::vec((sent(), batch(), any::<bool>()), 1..60)) {
         let books = Arc::new(Books::parse(BOOKS, 3).unwrap());
         let now = DateTime::parse_from_rfc3339("2026-03-01T00:00:00Z").unwrap().to_utc();
         let mut reference = Reference::default();
-        let expected: Vec<_> = stream.iter().map(|(sent, _)| reference.post(sent)).collect();
+        let expected: Vec<_> = stream
+            .iter()
+            .map(|(sent, batch, _)| {
+                let verdict = reference.post(sent);
+                reference.count(sent, *batch, verdict);
+                verdict
+            })
+            .collect();
 
         // The same stream in batches that end where the generator says; what the ledger knows goes on from batch to batch.
         let mut known = Known::default();
         let (mut verdicts, mut entries, mut batch) = (Vec::new(), Vec::new(), Vec::new());
-        for (index, (sent, last)) in stream.iter().enumerate() {
-            let body = sent.body();
+        let mut completed = Vec::new();
+        for (index, (sent, batch_of, last)) in stream.iter().enumerate() {
+            let body = sent.body(*batch_of);
             let header = |_: &str| None;
             let message = RawMessage { body: body.as_bytes(), routing_key: sent.key(), content_type: None, header: &header };
             let event = decode(message, None).map_err(|undecodable| undecodable.failure).unwrap();
@@ -267,9 +332,11 @@ proptest! {
                 let (ended, plan) = decide(std::mem::take(&mut batch), &mut known, now, &mut || 0);
                 verdicts.extend(ended.iter().map(word));
                 entries.extend(plan.entries);
+                completed.extend(plan.tally.completed);
             }
         }
         prop_assert_eq!(verdicts, expected);
         check_entries(&entries, &reference);
+        check_batches(&completed, &known, &reference);
     }
 }

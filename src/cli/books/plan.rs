@@ -88,11 +88,12 @@ fn word(act: Act) -> &'static str {
 }
 
 /// The plan, and whether it was applied; `version` is the one in force now.
-pub fn print_json(outlook: &Outlook, applied: bool) -> anyhow::Result<()> {
+pub fn print_json(outlook: &Outlook, applied: bool, released: u64) -> anyhow::Result<()> {
     crate::cli::print_json(&json!({
         "tenantId": outlook.tenant_id.as_str(),
         "version": outlook.version,
         "applied": applied,
+        "released": released,
         "changes": outlook.plan.changes,
     }))
 }

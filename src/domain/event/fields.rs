@@ -26,7 +26,7 @@ pub(super) struct Fields {
     occurred_at: Option<Text>,
     correlation_id: Option<Text>,
     payload_member: Option<&'static str>,
-    batch: Option<Result<BatchRef, Failure>>,
+    pub(super) batch: Option<Result<BatchRef, Failure>>,
     max_attempts: Option<Result<u32, Failure>>,
     payload: Result<(), Failure>,
 }

@@ -4,6 +4,7 @@
 
 use sqlx::{PgConnection, PgPool, Row};
 
+use super::super::held::{RELEASED_MAX, free_by_books};
 use super::{BooksError, StoredBooks, read};
 use crate::domain::books::{Books, Mistake, Plan};
 use crate::domain::chain::GENESIS;
@@ -16,6 +17,8 @@ pub struct Applied {
     pub version: i32,
     /// False: the file means what is in force already.
     pub changed: bool,
+    /// Held events whose cause is gone under these books; they come back now.
+    pub released: u64,
 }
 
 /// What an apply would do, and what it was compared with.
@@ -85,7 +88,7 @@ pub async fn put_in_force(pool: &PgPool, source: &str, by: &str, against: Agains
         }
         if difference(&in_force, &books).is_empty() {
             transaction.rollback().await?;
-            return Ok(Applied { tenant_id: books.tenant_id, version: current, changed: false });
+            return Ok(Applied { tenant_id: books.tenant_id, version: current, changed: false, released: 0 });
         }
         check_against_ledger(&mut transaction, &books, &in_force).await?;
         version = current + 1;
@@ -102,8 +105,31 @@ pub async fn put_in_force(pool: &PgPool, source: &str, by: &str, against: Agains
         .bind(version)
         .execute(&mut *transaction)
         .await?;
+    let mut released = free_by_books(&mut transaction, &books).await?;
     transaction.commit().await?;
-    Ok(Applied { tenant_id: books.tenant_id, version, changed: true })
+    // The books are in force, whatever becomes of this.
+    match release_rest(pool, &books, version, released).await {
+        Ok(rest) => released += rest,
+        Err(error) => tracing::warn!(error = %error, "not every held event was released; they come back when due"),
+    }
+    Ok(Applied { tenant_id: books.tenant_id, version, changed: true, released })
+}
+
+/// Where many events waited for these books: the rest of them, some at a time, for as long as the books are in force. Those
+/// that a crash leaves out come back when they are due.
+async fn release_rest(pool: &PgPool, books: &Books, version: i32, first: u64) -> Result<u64, BooksError> {
+    let (mut last, mut released) = (first, 0);
+    while last == RELEASED_MAX {
+        let mut transaction = pool.begin().await?;
+        let current = lock_version(&mut transaction, books.tenant_id.as_str()).await?;
+        if current.is_none_or(|(current, _)| current != version) {
+            break;
+        }
+        last = free_by_books(&mut transaction, books).await?;
+        transaction.commit().await?;
+        released += last;
+    }
+    Ok(released)
 }
 
 /// Locks the tenant's head and returns the version in force with its source; none for a tenant whose head this makes.
