@@ -1,14 +1,17 @@
 //! The command line: one short file per command family. Text for people, `--json` for scripts on every reading command.
 
+mod batch;
 mod bench;
 mod books;
 mod checkpoint;
 mod demo;
 mod dlq;
 mod export;
+mod held;
 mod journal;
 mod preview;
 mod publish;
+mod receipt;
 mod revert;
 mod run;
 mod status;
@@ -66,6 +69,14 @@ enum Command {
     Publish(publish::Publish),
     /// What is queued, held, dead-lettered and still to be relayed
     Status(status::Status),
+    /// What became of one event
+    Receipt(receipt::Receipt),
+    /// List held events, or call them back early
+    #[command(subcommand)]
+    Held(held::HeldCommand),
+    /// How far a publisher's batch is
+    #[command(subcommand)]
+    Batch(batch::BatchCommand),
     /// Look at dead letters
     #[command(subcommand)]
     Dlq(dlq::DlqCommand),
@@ -103,6 +114,9 @@ impl Cli {
             Command::Revert(revert) => revert.run(&config).await,
             Command::Publish(publish) => publish.run(&config).await,
             Command::Status(status) => status.run(&config).await,
+            Command::Receipt(receipt) => receipt.run(&config).await,
+            Command::Held(command) => command.run(&config).await,
+            Command::Batch(command) => command.run(&config).await,
             Command::Dlq(command) => command.run(&config).await,
             Command::Journal(journal) => journal.run(&config).await,
             Command::TrialBalance(trial) => trial.run(&config).await,
