@@ -4,6 +4,7 @@
 // Clippy knows a test by its attribute; the helpers beside them have the same leave to panic.
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic, clippy::indexing_slicing)]
 
+mod batches;
 mod books;
 mod books_race;
 mod by_hand;
@@ -13,10 +14,12 @@ mod dialects;
 mod duplicates;
 mod edges;
 mod happy;
+mod held;
 mod hostile;
 mod lanes;
 mod life;
 mod reading;
+mod receipts;
 mod rejections;
 mod schema;
 mod tls;

@@ -212,7 +212,20 @@ impl World {
             ),
             (
                 "held events that nothing brings back",
-                "select greatest((select count(*) from fis_held) - (select count(*) from fis_outbox where due_at is not null), 0)",
+                "select count(*) from fis_held h
+                  where not exists (select from fis_outbox o where (o.id, o.due_at) = (h.outbox_id, h.due_at))",
+            ),
+            (
+                "batches whose counts are not their members",
+                "select count(*) from fis_batch b
+                  where (posted, rejected, ignored) is distinct from (
+                     select (count(*) filter (where outcome = 'posted'), count(*) filter (where outcome = 'rejected'),
+                             count(*) filter (where outcome = 'ignored'))
+                       from fis_batch_member m where (m.tenant_id, m.batch_id) = (b.tenant_id, b.batch_id))",
+            ),
+            (
+                "batches that are complete and do not say so",
+                "select count(*) from fis_batch where posted + rejected + ignored >= size and completed_at is null",
             ),
         ];
         for (what, sql) in checks {
@@ -271,12 +284,18 @@ impl World {
         let mut bodies: HashMap<String, &[u8]> = HashMap::new();
         let mut places_told: BTreeMap<String, Vec<(i64, String)>> = BTreeMap::new();
         let mut told: HashSet<String> = HashSet::new();
+        let mut complete: BTreeMap<(String, String), HashSet<String>> = BTreeMap::new();
         for message in &feed.messages {
             let first = bodies.entry(message.message_id()).or_insert(&message.body);
             if *first != message.body.as_slice() {
                 breaches.push(format!("the feed has two messages {}", message.message_id()));
             }
             let data = message.data();
+            if message.routing_key == "fis.batch.completed" {
+                let batch = (data["tenantId"].to_string(), data["batchId"].to_string());
+                complete.entry(batch).or_default().insert(message.message_id());
+                continue;
+            }
             if message.routing_key == "fis.event.rejected" {
                 told.extend(data["deadLetterId"].as_str().map(ToOwned::to_owned));
                 continue;
@@ -287,6 +306,10 @@ impl World {
             if !places.contains(&place) {
                 places.push(place);
             }
+        }
+        let batches = self.count("select count(*) from fis_batch where completed_at is not null").await;
+        if complete.values().any(|ids| ids.len() != 1) || i64::try_from(complete.len()).unwrap() != batches {
+            breaches.push(format!("{batches} batches are complete, the feed tells of {complete:?}"));
         }
         let mut expected: BTreeMap<String, Vec<(i64, String)>> = BTreeMap::new();
         for (tenant, seq, hash) in entries {

@@ -1,5 +1,5 @@
 //! A day at the office: orders, duplicates written by somebody else, conflicts, poison, cancellations before and after their
-//! orders, carts, in all lanes and for two tenants. Made from a seed, which is printed.
+//! orders, carts, batches, in all lanes and for two tenants. Made from a seed, which is printed.
 
 use fastrand::Rng;
 use serde_json::json;
@@ -79,7 +79,16 @@ impl Mix {
         self.orders.push((tenant, id.to_owned()));
         let cents = self.rng.u32(100..1_000_000);
         let total = format!("{}.{:02}", cents / 100, cents % 100);
-        order_of(tenant, id, currency, &total, "0.19")
+        let order = order_of(tenant, id, currency, &total, "0.19");
+        // Every sixth one is a member of a publisher's batch, which knows its size, or not yet.
+        let mut body = order.value();
+        let batch = format!("{}-{}", self.name, self.rng.u8(..4));
+        body["batch"] = match self.rng.u8(..12) {
+            0 => json!({ "id": batch, "size": self.rng.u8(1..20) }),
+            1 => json!({ "id": batch }),
+            _ => return order,
+        };
+        Message { body: body.to_string().into_bytes(), ..order }
     }
 
     fn some_order(&mut self) -> Option<(&'static str, String)> {
