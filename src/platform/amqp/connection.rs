@@ -16,6 +16,9 @@ use crate::platform::config;
 
 /// Loss is noticed after twice this time. The broker's default of 60 s would mean two silent minutes.
 const HEARTBEAT_SECONDS: u16 = 10;
+/// On a connection whose loss must move its work to another instance, however it was lost: the broker notices a stopped process
+/// after twice this time. RabbitMQ warns of false alarms below 5 s.
+const OWNER_HEARTBEAT_SECONDS: u16 = 5;
 
 /// lapin keeps 64 frames of buffer for each connection: 8 MiB at the broker's default of 128 KiB. A connection that receives
 /// must take what the broker may send, because a message's headers come in one frame; one that only publishes knows its
@@ -40,7 +43,7 @@ impl Connection {
     /// # Errors
     /// No address answers, or none is an AMQP URL.
     pub async fn open(config: &config::Amqp, name: &str) -> Result<Self, AmqpError> {
-        Self::open_with(config, name, None).await
+        Self::open_with(config, name, None, false).await
     }
 
     /// For a connection that only publishes, and only what was bounded before: with small frames, and small buffers.
@@ -48,15 +51,30 @@ impl Connection {
     /// # Errors
     /// No address answers, or none is an AMQP URL.
     pub async fn open_to_publish(config: &config::Amqp, name: &str) -> Result<Self, AmqpError> {
-        Self::open_with(config, name, Some(FRAME_BYTES_MAX)).await
+        Self::open_with(config, name, Some(FRAME_BYTES_MAX), false).await
     }
 
-    async fn open_with(config: &config::Amqp, name: &str, frame_bytes_max: Option<u32>) -> Result<Self, AmqpError> {
+    /// The same, for work that only one may do at a time (`try_own`): the broker notices soon when it is left.
+    ///
+    /// # Errors
+    /// No address answers, or none is an AMQP URL.
+    pub async fn open_to_own(config: &config::Amqp, name: &str) -> Result<Self, AmqpError> {
+        Self::open_with(config, name, Some(FRAME_BYTES_MAX), true).await
+    }
+
+    async fn open_with(
+        config: &config::Amqp,
+        name: &str,
+        frame_bytes_max: Option<u32>,
+        owner: bool,
+    ) -> Result<Self, AmqpError> {
         let timeout = Duration::from_millis(config.timeout_ms);
         let mut last = AmqpError::Url;
         for url in config.url.expose().split(',') {
             let mut uri: AMQPUri = url.trim().parse().map_err(|_| AmqpError::Url)?;
-            uri.query.heartbeat.get_or_insert(HEARTBEAT_SECONDS);
+            // An owner takes nothing longer, and not zero, which is none at all: a stopped one would stay the owner for ever.
+            let asked = uri.query.heartbeat.filter(|asked| !owner || (1..=OWNER_HEARTBEAT_SECONDS).contains(asked));
+            uri.query.heartbeat = asked.or(Some(if owner { OWNER_HEARTBEAT_SECONDS } else { HEARTBEAT_SECONDS }));
             uri.query.frame_max = uri.query.frame_max.or(frame_bytes_max);
             let properties = ConnectionProperties::default().with_connection_name(name.into());
             // lapin has no connect timeout of its own on the asynchronous path.

@@ -152,21 +152,31 @@ impl Properties {
     }
 
     #[must_use]
-    pub fn with_header(mut self, name: &str, value: &str) -> Self {
-        self.put(name, AMQPValue::LongString(value.into()));
-        self
+    pub fn with_header(self, name: &str, value: &str) -> Self {
+        self.with_headers([(name, Some(value))], [])
     }
 
     #[must_use]
-    pub fn with_number(mut self, name: &str, value: i64) -> Self {
-        self.put(name, AMQPValue::LongLongInt(value));
-        self
+    pub fn with_number(self, name: &str, value: i64) -> Self {
+        self.with_headers([], [(name, Some(value))])
     }
 
-    fn put(&mut self, name: &str, value: AMQPValue) {
+    /// Texts and whole numbers at once: each call copies all headers.
+    #[must_use]
+    pub fn with_headers<'a>(
+        self,
+        texts: impl IntoIterator<Item = (&'a str, Option<&'a str>)>,
+        numbers: impl IntoIterator<Item = (&'a str, Option<i64>)>,
+    ) -> Self {
         let mut headers = self.0.headers().clone().unwrap_or_default();
-        headers.insert(short(name), value);
-        self.0 = self.0.clone().with_headers(headers);
+        for (name, value) in texts.into_iter().filter_map(|(name, value)| Some((name, value?))) {
+            headers.insert(short(name), AMQPValue::LongString(value.into()));
+        }
+        for (name, value) in numbers.into_iter().filter_map(|(name, value)| Some((name, value?))) {
+            headers.insert(short(name), AMQPValue::LongLongInt(value));
+        }
+        let none = headers.inner().is_empty();
+        if none { self } else { Self(self.0.with_headers(headers)) }
     }
 
     #[must_use]

@@ -6,6 +6,7 @@ pub mod connection;
 pub mod consumer;
 pub mod management;
 pub mod message;
+mod ownership;
 pub mod prefetch;
 pub mod publisher;
 pub mod receiver;
@@ -40,6 +41,12 @@ impl AmqpError {
             Self::Broker { reason, .. } => reason.contains("ACCESS_REFUSED") || reason.contains("NOT_ALLOWED"),
             Self::Timeout { .. } | Self::Cancelled { .. } => false,
         }
+    }
+
+    /// The broker is silent: what it does with what it was sent is unknown.
+    #[must_use]
+    pub fn is_timeout(&self) -> bool {
+        matches!(self, Self::Timeout { .. })
     }
 
     fn from_lapin(what: &'static str) -> impl Fn(lapin::Error) -> Self {
