@@ -50,26 +50,64 @@ pub(super) fn currency(row: &PgRow) -> Result<Currency, sqlx::Error> {
 /// # Errors
 /// The database is away, or holds what no version of this program has written.
 pub async fn lines(db: &mut PgConnection, places: &[Place]) -> Result<HashMap<Place, Vec<Line>>, sqlx::Error> {
-    let (tenants, seqs) = columns(places);
+    let (tenants, firsts, lasts) = runs(places);
+    // A range of the primary key for each run; `offset 0` keeps the planner from joining the whole table instead.
     let rows = sqlx::query(
-        "select l.tenant_id, l.seq, l.account_code, l.side, l.amount, l.currency, l.base_amount
-           from unnest($1::text[], $2::bigint[]) as wanted (tenant_id, seq)
-           join fis_journal_line l using (tenant_id, seq)
-          order by l.tenant_id, l.seq, l.line_no",
+        "select l.tenant_id, l.seq, l.account_code, l.side, l.amount, l.currency, l.base_amount, l.line_no
+           from unnest($1::text[], $2::bigint[], $3::bigint[]) as run (tenant_id, first, last)
+          cross join lateral (
+                select *
+                  from fis_journal_line
+                 where tenant_id = run.tenant_id and seq between run.first and run.last
+                 order by seq, line_no
+                offset 0) as l",
     )
     .bind(tenants)
-    .bind(seqs)
+    .bind(firsts)
+    .bind(lasts)
     .fetch_all(db)
     .await?;
-    let mut lines: HashMap<Place, Vec<Line>> = HashMap::with_capacity(places.len());
-    for row in rows {
-        lines.entry((tenant(&row)?, row.try_get("seq")?)).or_default().push(line(&row)?);
+    let mut numbered: HashMap<Place, Vec<(i16, Line)>> = HashMap::with_capacity(places.len());
+    let mut rows = rows.iter().peekable();
+    while let Some(first) = rows.next() {
+        let place = (tenant(first)?, first.try_get(1)?);
+        let mut lines = vec![(first.try_get(7)?, line(first)?)];
+        // The lines of an entry come together.
+        while let Some(next) = rows.peek()
+            && next.try_get::<i64, _>(1)? == place.1
+            && next.try_get::<&str, _>(0)? == place.0.as_str()
+        {
+            lines.push((next.try_get(7)?, line(next)?));
+            rows.next();
+        }
+        numbered.entry(place).or_default().append(&mut lines);
     }
-    Ok(lines)
+    let in_order = |(place, mut lines): (Place, Vec<(i16, Line)>)| {
+        // They are in order already; nobody but the plan of the statement says so.
+        lines.sort_by_key(|(number, _)| *number);
+        (place, lines.into_iter().map(|(_, line)| line).collect())
+    };
+    Ok(numbered.into_iter().map(in_order).collect())
 }
 
-fn columns(places: &[Place]) -> (Vec<&str>, Vec<i64>) {
-    places.iter().map(|(tenant, seq)| (tenant.as_str(), *seq)).unzip()
+/// Places that follow one another, each run once: tenants, first and last sequences.
+fn runs(places: &[Place]) -> (Vec<&str>, Vec<i64>, Vec<i64>) {
+    let mut sorted: Vec<(&str, i64)> = places.iter().map(|(tenant, seq)| (tenant.as_str(), *seq)).collect();
+    sorted.sort_unstable();
+    let (mut tenants, mut firsts, mut lasts): (Vec<&str>, Vec<i64>, Vec<i64>) = Default::default();
+    for (tenant, seq) in sorted {
+        match (tenants.last(), lasts.last_mut()) {
+            (Some(same), Some(last)) if *same == tenant && (seq == *last || last.checked_add(1) == Some(seq)) => {
+                *last = seq;
+            }
+            _ => {
+                tenants.push(tenant);
+                firsts.push(seq);
+                lasts.push(seq);
+            }
+        }
+    }
+    (tenants, firsts, lasts)
 }
 
 pub(super) fn line(row: &PgRow) -> Result<Line, sqlx::Error> {
@@ -88,20 +126,23 @@ pub(super) fn line(row: &PgRow) -> Result<Line, sqlx::Error> {
 /// The database is away, or holds what no version of this program has written.
 pub async fn entries(db: &mut PgConnection, places: &[Place]) -> Result<HashMap<Place, ChainedEntry>, sqlx::Error> {
     // An entry may be asked for twice, by its own announcement and by a resend; it is read once, with its lines.
-    let mut places = places.to_vec();
-    places.sort();
-    places.dedup();
-    let (tenants, seqs) = columns(&places);
+    let (tenants, firsts, lasts) = runs(places);
     let rows = sqlx::query(
         "select e.*
-           from unnest($1::text[], $2::bigint[]) as wanted (tenant_id, seq)
-           join fis_journal_entry e using (tenant_id, seq)",
+           from unnest($1::text[], $2::bigint[], $3::bigint[]) as run (tenant_id, first, last)
+          cross join lateral (
+                select *
+                  from fis_journal_entry
+                 where tenant_id = run.tenant_id and seq between run.first and run.last
+                 order by seq
+                offset 0) as e",
     )
     .bind(tenants)
-    .bind(seqs)
+    .bind(firsts)
+    .bind(lasts)
     .fetch_all(&mut *db)
     .await?;
-    let mut lines = lines(db, &places).await?;
+    let mut lines = lines(db, places).await?;
     let mut entries = HashMap::with_capacity(rows.len());
     for row in rows {
         let mut entry = entry(&row)?;
