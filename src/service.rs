@@ -218,7 +218,7 @@ fn start(config: &Config, parts: &Parts, health: &Health, tasks: &mut Tasks) {
     let relay = Relay {
         postgres: postgres.clone(),
         amqp: config.amqp.clone(),
-        window: i64::from(config.outbox.window),
+        window: usize::from(config.outbox.window),
         poll: Duration::from_millis(config.outbox.poll_ms),
         wake: Arc::clone(&pipeline.wake),
         health: health.clone(),

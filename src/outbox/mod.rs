@@ -2,11 +2,15 @@
 //! the broker has confirmed its message and has not given it back: confirm, then remove. A crash in between sends a
 //! window again, with the same ids and the same bytes.
 
+pub mod flight;
+mod floor;
+mod messages;
 mod relay;
+mod session;
 mod statements;
-mod window;
 
-pub use relay::{Entries, Relay};
+pub use messages::{Entries, Place};
+pub use relay::Relay;
 pub use statements::{Backlog, backlog};
 
 use crate::domain::outbound::{CONTENT_TYPE, OutboundEvent};
@@ -15,24 +19,19 @@ use crate::platform::amqp::Properties;
 /// The message properties of an outbound event.
 #[must_use]
 pub fn properties(event: &OutboundEvent) -> Properties {
-    let mut properties = Properties::default()
+    let properties = Properties::default()
         .with_content_type(CONTENT_TYPE)
         .with_kind(event.kind.routing_key())
         .with_message_id(&event.message_id)
-        .with_timestamp(event.time.timestamp());
-    if let Some(tenant) = &event.tenant_id {
-        properties = properties.with_header("x-fis-tenant", tenant);
+        .with_timestamp(event.time.timestamp())
+        .with_headers(
+            [("x-fis-tenant", event.tenant_id.as_deref()), ("traceparent", event.traceparent.as_deref())],
+            [("x-fis-sequence", event.sequence)],
+        );
+    match &event.correlation_id {
+        Some(correlation_id) => properties.with_correlation_id(correlation_id),
+        None => properties,
     }
-    if let Some(sequence) = event.sequence {
-        properties = properties.with_number("x-fis-sequence", sequence);
-    }
-    if let Some(correlation_id) = &event.correlation_id {
-        properties = properties.with_correlation_id(correlation_id);
-    }
-    if let Some(traceparent) = &event.traceparent {
-        properties = properties.with_header("traceparent", traceparent);
-    }
-    properties
 }
 
 /// The same, as the outbox stores it.

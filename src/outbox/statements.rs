@@ -1,14 +1,31 @@
-//! The SQL of the relay. Every statement runs on the connection that holds the relay's lock: an instance that lost the
-//! lock cannot remove what it did not send.
+//! The SQL of the relay. A row is read, its message published and confirmed, and then the row is removed, each statement in a
+//! transaction of its own. Whoever removes a row has seen the confirm of that row's own message, so that removing needs
+//! no lock and no fence: it is right whoever relays by now.
 
 use std::collections::HashMap;
 
-use sqlx::{PgConnection, Row};
+use sqlx::{PgConnection, Row as _};
 
+use super::flight::{Horizon, Read, Row};
 use crate::domain::ids::TenantId;
 
-/// One relay at a time per database: `fis` and `rely` in ASCII.
-const RELAY_LOCK: i64 = 0x6669_7372_656c_7900;
+/// The two roads through the table.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Road {
+    /// Rows that leave at once, in id order.
+    Ready,
+    /// Rows that wait for their time.
+    Due,
+}
+
+impl Road {
+    pub fn name(self) -> &'static str {
+        match self {
+            Self::Ready => "ready",
+            Self::Due => "due",
+        }
+    }
+}
 
 /// A row on its way out.
 pub struct OutboxRow {
@@ -34,89 +51,100 @@ pub enum RowContent {
         message_id: String,
         properties: String,
     },
+    /// No version of this program has written it.
+    Unreadable,
 }
 
-pub async fn try_lock_relay(db: &mut PgConnection) -> Result<bool, sqlx::Error> {
-    sqlx::query_scalar("select pg_try_advisory_lock($1)").bind(RELAY_LOCK).fetch_one(db).await
+impl Row for OutboxRow {
+    fn id(&self) -> i64 {
+        self.id
+    }
+
+    fn tenant(&self) -> &str {
+        self.tenant_id.as_deref().unwrap_or_default()
+    }
+
+    fn bytes(&self) -> i64 {
+        self.bytes
+    }
 }
 
-pub async fn unlock_relay(db: &mut PgConnection) -> Result<bool, sqlx::Error> {
-    sqlx::query_scalar("select pg_advisory_unlock($1)").bind(RELAY_LOCK).fetch_one(db).await
-}
-
-/// Rows that leave at once, oldest first. Within a tenant the id order is the commit order, because the ids were drawn
-/// under the lock of the tenant's head; a row that commits late is simply there next time.
-pub async fn ready_rows(db: &mut PgConnection, limit: i64) -> Result<Vec<OutboxRow>, sqlx::Error> {
-    let rows = sqlx::query(
-        "select id, tenant_id, seq, lines, exchange, routing_key, message_id, properties, octet_length(body) as body_bytes
-           from fis_outbox
-          where due_at is null
-          order by id
-          limit $1",
-    )
-    .bind(limit)
-    .fetch_all(db)
-    .await?;
-    rows.iter().map(outbox_row).collect()
-}
-
-/// Rows whose time has come.
-pub async fn due_rows(db: &mut PgConnection, limit: i64) -> Result<Vec<OutboxRow>, sqlx::Error> {
-    let rows = sqlx::query(
-        "select id, tenant_id, seq, lines, exchange, routing_key, message_id, properties, octet_length(body) as body_bytes
-           from fis_outbox
-          where due_at is not null and due_at <= now()
-          order by due_at, id
-          limit $1",
-    )
-    .bind(limit)
-    .fetch_all(db)
-    .await?;
-    rows.iter().map(outbox_row).collect()
-}
-
-fn outbox_row(row: &sqlx::postgres::PgRow) -> Result<OutboxRow, sqlx::Error> {
-    let tenant_id: Option<String> = row.try_get("tenant_id")?;
-    let bytes = match row.try_get::<Option<i32>, _>("lines")? {
-        Some(lines) => LINE_BYTES * (i64::from(lines) + 10),
-        None => i64::from(row.try_get::<Option<i32>, _>("body_bytes")?.unwrap_or(0)),
-    };
-    let content = match row.try_get::<Option<i64>, _>("seq")? {
-        Some(seq) => {
-            let tenant = TenantId::parse(tenant_id.as_deref().unwrap_or_default());
-            RowContent::Entry { tenant_id: tenant.map_err(|error| sqlx::Error::Decode(Box::new(error)))?, seq }
+/// Rows that may leave. Within a tenant the id order is the commit order, because the ids were drawn under the lock of the
+/// tenant's head; a row that commits late is simply there next time.
+pub async fn rows(db: &mut PgConnection, road: Road, read: &Read) -> Result<Vec<OutboxRow>, sqlx::Error> {
+    let query = match road {
+        Road::Ready => {
+            "select id, tenant_id, seq, lines, exchange, routing_key, message_id, properties, octet_length(body)
+               from fis_outbox
+              where due_at is null and id > $1 and id <> all($3) and coalesce(tenant_id, '') <> all($4)
+              order by id
+              limit $2"
         }
+        Road::Due => {
+            "select id, tenant_id, seq, lines, exchange, routing_key, message_id, properties, octet_length(body)
+               from fis_outbox
+              where due_at is not null and due_at <= now() and id > $1 and id <> all($3)
+                and coalesce(tenant_id, '') <> all($4)
+              order by due_at, id
+              limit $2"
+        }
+    };
+    let limit = i64::try_from(read.limit).unwrap_or(i64::MAX);
+    let query = sqlx::query(query).bind(read.after).bind(limit).bind(&read.aloft).bind(&read.without);
+    query.fetch_all(db).await?.iter().map(outbox_row).collect()
+}
+
+/// A posting transaction locks a head before it draws an id, and locking gives it its number: so one that has drawn an id of
+/// some tenant is among those counted here.
+pub async fn horizon(db: &mut PgConnection) -> Result<Horizon, sqlx::Error> {
+    let row = sqlx::query(
+        "select pg_snapshot_xmin(now)::text::bigint, pg_snapshot_xmax(now)::text::bigint
+           from pg_current_snapshot() as now",
+    )
+    .fetch_one(db)
+    .await?;
+    Ok(Horizon { oldest: row.try_get(0)?, next: row.try_get(1)? })
+}
+
+/// By place, not by name: it is done for every row that leaves.
+fn outbox_row(row: &sqlx::postgres::PgRow) -> Result<OutboxRow, sqlx::Error> {
+    let tenant_id: Option<String> = row.try_get(1)?;
+    let bytes = match row.try_get::<Option<i32>, _>(3)? {
+        Some(lines) => LINE_BYTES * (i64::from(lines) + 10),
+        None => i64::from(row.try_get::<Option<i32>, _>(8)?.unwrap_or(0)),
+    };
+    let content = match row.try_get::<Option<i64>, _>(2)? {
+        Some(seq) => match TenantId::parse(tenant_id.as_deref().unwrap_or_default()) {
+            Ok(tenant_id) => RowContent::Entry { tenant_id, seq },
+            Err(_) => RowContent::Unreadable,
+        },
         None => RowContent::Message {
-            exchange: row.try_get("exchange")?,
-            routing_key: row.try_get("routing_key")?,
-            message_id: row.try_get("message_id")?,
-            properties: row.try_get("properties")?,
+            exchange: row.try_get(4)?,
+            routing_key: row.try_get(5)?,
+            message_id: row.try_get(6)?,
+            properties: row.try_get(7)?,
         },
     };
-    Ok(OutboxRow { id: row.try_get("id")?, tenant_id, bytes, content })
+    Ok(OutboxRow { id: row.try_get(0)?, tenant_id, bytes, content })
 }
 
 /// The bodies of the messages among the rows.
-pub async fn bodies(db: &mut PgConnection, ids: &[i64], waiting: bool) -> Result<HashMap<i64, Vec<u8>>, sqlx::Error> {
-    let query = if waiting {
-        "select id, body from fis_outbox where due_at is not null and due_at <= now() and id = any($1)"
-    } else {
-        "select id, body from fis_outbox where due_at is null and id = any($1)"
+pub async fn bodies(db: &mut PgConnection, road: Road, ids: &[i64]) -> Result<HashMap<i64, Vec<u8>>, sqlx::Error> {
+    let query = match road {
+        Road::Ready => "select id, body from fis_outbox where due_at is null and id = any($1)",
+        Road::Due => "select id, body from fis_outbox where due_at is not null and due_at <= now() and id = any($1)",
     };
     let rows = sqlx::query(query).bind(ids).fetch_all(db).await?;
-    rows.iter().map(|row| Ok((row.try_get("id")?, row.try_get("body")?))).collect()
+    rows.iter().map(|row| Ok((row.try_get(0)?, row.try_get(1)?))).collect()
 }
 
-pub async fn remove_ready(db: &mut PgConnection, ids: &[i64]) -> Result<(), sqlx::Error> {
-    sqlx::query("delete from fis_outbox where due_at is null and id = any($1)").bind(ids).execute(db).await?;
-    Ok(())
-}
-
-pub async fn remove_due(db: &mut PgConnection, ids: &[i64]) -> Result<(), sqlx::Error> {
-    sqlx::query("delete from fis_outbox where due_at is not null and due_at <= now() and id = any($1)")
-        .bind(ids)
-        .execute(db)
-        .await?;
+/// By id and never by range: in between may be the row of a transaction that commits only now.
+pub async fn remove(db: &mut PgConnection, road: Road, ids: &[i64]) -> Result<(), sqlx::Error> {
+    let query = match road {
+        Road::Ready => "delete from fis_outbox where due_at is null and id = any($1)",
+        Road::Due => "delete from fis_outbox where due_at is not null and due_at <= now() and id = any($1)",
+    };
+    sqlx::query(query).bind(ids).execute(db).await?;
     Ok(())
 }
 

@@ -14,6 +14,8 @@ pub const JOURNAL_POST_SECONDS: &str = "fis_journal_post_seconds";
 pub const JOURNAL_RETRIES: &str = "fis_journal_retries_total";
 pub const OUTBOX_PUBLISHED: &str = "fis_outbox_published_total";
 pub const OUTBOX_UNCONFIRMED: &str = "fis_outbox_unconfirmed_total";
+pub const OUTBOX_TENANTS_WAITING: &str = "fis_outbox_tenants_waiting";
+pub const OUTBOX_RELAYING: &str = "fis_outbox_relaying";
 pub const PARKING_PARKED: &str = "fis_parking_parked_total";
 pub const PART_AWAY: &str = "fis_service_part_away";
 
@@ -39,6 +41,11 @@ pub fn install() -> Result<PrometheusHandle, String> {
     describe_counter!(JOURNAL_RETRIES, "Posting transactions tried again because PostgreSQL was away");
     describe_counter!(OUTBOX_PUBLISHED, "Messages published and confirmed, by kind");
     describe_counter!(OUTBOX_UNCONFIRMED, "Messages that came back or were refused, to be sent again");
+    describe_gauge!(
+        OUTBOX_TENANTS_WAITING,
+        "Tenants whose messages wait because one came back or was refused, by road"
+    );
+    describe_gauge!(OUTBOX_RELAYING, "1 while this instance relays; 0 while it stands by");
     describe_counter!(
         PARKING_PARKED,
         "Messages taken from the dead-letter queue, by whether the pipeline had recorded them"
@@ -86,6 +93,14 @@ pub fn published(kind: &'static str, count: u64) {
 
 pub fn unconfirmed(count: u64) {
     counter!(OUTBOX_UNCONFIRMED).increment(count);
+}
+
+pub fn tenants_waiting(road: &'static str, count: usize) {
+    gauge!(OUTBOX_TENANTS_WAITING, "road" => road).set(u32::try_from(count).unwrap_or(u32::MAX));
+}
+
+pub fn relaying(relaying: bool) {
+    gauge!(OUTBOX_RELAYING).set(u8::from(relaying));
 }
 
 pub fn parked(recorded: bool, count: u64) {

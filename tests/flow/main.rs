@@ -21,6 +21,7 @@ mod life;
 mod reading;
 mod receipts;
 mod rejections;
+mod relay;
 mod schema;
 mod tls;
 mod topology;

@@ -8,6 +8,7 @@
 //! | `decode` | the five dialects, the limits, and the reason for everything that is not an event |
 //! | `hashes` | payload and entry hashes equal those of an independent program, `golden.py` |
 //! | `ledger` | random books and events map as a tiny, obviously right reference says |
+//! | `relay` | late commits, crashes, refusals and zombies: the feed is whole and in order |
 //! | `config` | `ops/fis.example.toml` is the code's defaults, and wrong settings are refused by name |
 //! | `ops` | compose file, image, unit and server configurations fit the code |
 #![allow(
@@ -26,6 +27,7 @@ mod hashes;
 mod ledger;
 mod ops;
 mod posting;
+mod relay;
 mod scenarios;
 mod table;
 

@@ -5,6 +5,7 @@
 // Two binaries share these modules, and neither uses all of them.
 #![allow(dead_code)]
 
+pub mod backlog;
 pub mod broker;
 pub mod events;
 pub mod invariants;

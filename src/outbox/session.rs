@@ -1,0 +1,241 @@
+//! A road while its channel lives: reads a part of the window, publishes it, and meanwhile removes what was confirmed. No
+//! transaction is open while publishing. The order of these acts is decided in `flight`; here they are done.
+
+use std::collections::VecDeque;
+
+use sqlx::pool::PoolConnection;
+use sqlx::{PgConnection, Postgres};
+use tokio::time::Instant;
+use tokio_util::sync::CancellationToken;
+
+use super::flight::{Flight, Read};
+use super::messages::Messages;
+use super::relay::{Relay, RelayError, Standing};
+use super::statements::{self, OutboxRow, Road, RowContent};
+use crate::platform::amqp::{AmqpError, Connection, PublishOutcome, Publisher};
+use crate::platform::faults::{self, crash_point};
+use crate::platform::metrics;
+use crate::platform::time::Backoff;
+
+pub(super) struct Session<'a> {
+    relay: &'a Relay,
+    road: Road,
+    connection: &'a Connection,
+    standing: &'a Standing<'a>,
+    publisher: Publisher,
+    flight: Flight,
+    /// Kept by the road that is always in use; borrowed by the other.
+    db: Option<PoolConnection<Postgres>>,
+    began: Instant,
+    /// When to look by itself.
+    poll_at: Instant,
+    /// The broker's alarm was last seen then: what waits for a confirm has waited in vain until here.
+    blocked: Option<Instant>,
+    /// How many of each part are journal events, oldest first.
+    kinds: VecDeque<usize>,
+    told: bool,
+}
+
+impl<'a> Session<'a> {
+    pub async fn open(
+        relay: &'a Relay,
+        road: Road,
+        connection: &'a Connection,
+        standing: &'a Standing<'a>,
+    ) -> Result<Self, RelayError> {
+        let publisher = Publisher::open(connection).await?;
+        let now = Instant::now();
+        Ok(Self {
+            relay,
+            road,
+            connection,
+            standing,
+            publisher,
+            flight: Flight::new(relay.window),
+            db: None,
+            began: now,
+            poll_at: now + relay.poll,
+            blocked: None,
+            kinds: VecDeque::new(),
+            told: false,
+        })
+    }
+
+    /// Until `stop`, and then until nothing is left that could leave.
+    pub async fn run(&mut self, backoff: &mut Backoff, stop: &CancellationToken) -> Result<(), RelayError> {
+        self.say_well();
+        loop {
+            if self.connection.is_blocked() {
+                self.blocked = Some(Instant::now());
+                self.standing.set(self.road, Some("the broker has raised an alarm and takes no messages"));
+                if super::relay::wait(self.relay.poll, stop).await {
+                    return Ok(());
+                }
+                continue;
+            }
+            if self.settle_what_is_known().await? {
+                backoff.reset();
+            }
+            if self.road == Road::Ready && self.flight.wants_horizon(self.began.elapsed()) {
+                let horizon = statements::horizon(connected(&mut self.db, self.relay).await?).await?;
+                self.flight.horizon(horizon, self.began.elapsed());
+            }
+            if let Some(read) = self.flight.next_read(self.began.elapsed()) {
+                self.send(&read).await?;
+                continue;
+            }
+            if stop.is_cancelled() {
+                if !self.told {
+                    self.told = true;
+                    self.flight.sweep();
+                    continue;
+                }
+                if self.flight.is_idle() {
+                    return Ok(());
+                }
+            }
+            self.rest(stop).await?;
+        }
+    }
+
+    /// Waits until there is something to do.
+    async fn rest(&mut self, stop: &CancellationToken) -> Result<(), RelayError> {
+        if self.road == Road::Due && self.flight.is_idle() {
+            self.db = None;
+        }
+        let now = Instant::now();
+        let pause = self.flight.wakes_at().map(|at| self.began + at).filter(|at| *at > now);
+        let confirm_by = self
+            .publisher
+            .waiting_since()
+            .map(|since| self.blocked.map_or(since, |blocked| blocked.max(since)) + self.publisher.timeout());
+        let until = [Some(self.poll_at), pause, confirm_by].into_iter().flatten().min().unwrap_or(self.poll_at);
+        let mut outcomes = None;
+        // Nothing is lost by what is dropped here: the publisher keeps the confirms, the bell its ring.
+        tokio::select! {
+            settled = self.publisher.settled() => outcomes = Some(settled?),
+            () = self.relay.wake.notified(), if self.road == Road::Ready => self.flight.stir(),
+            () = tokio::time::sleep_until(until) => {}
+            () = stop.cancelled(), if !self.told => {}
+        }
+        if let Some(outcomes) = outcomes {
+            return self.settle(vec![outcomes]).await;
+        }
+        let now = Instant::now();
+        if now >= self.poll_at {
+            self.poll_at = now + self.relay.poll;
+            self.flight.stir();
+        }
+        match confirm_by {
+            Some(limit) if now >= limit && !self.connection.is_blocked() => {
+                let milliseconds = u64::try_from(self.publisher.timeout().as_millis()).unwrap_or(u64::MAX);
+                Err(AmqpError::Timeout { what: "confirm", milliseconds }.into())
+            }
+            Some(_) | None => Ok(()),
+        }
+    }
+
+    /// Reads a part and publishes it.
+    async fn send(&mut self, read: &Read) -> Result<(), RelayError> {
+        self.poll_at = Instant::now() + self.relay.poll;
+        let (road, relay) = (self.road, self.relay);
+        let db = connected(&mut self.db, relay).await?;
+        let rows = statements::rows(db, road, read).await?;
+        let taken = self.flight.take(read, rows);
+        if taken.is_empty() {
+            return Ok(());
+        }
+        let mut made = Messages::of(&taken, db, relay.entries.as_ref(), road).await?;
+        for id in &made.broken {
+            let why = "a message cannot be made: its journal entry is missing or unreadable; run `fis verify`";
+            tracing::error!(outbox.id = id, "{why}");
+            self.standing.set(road, Some(why));
+        }
+        let leaving = self.flight.depart(taken, &made.broken, self.began.elapsed());
+        metrics::unconfirmed(count(made.broken.len()));
+        metrics::tenants_waiting(road.name(), self.flight.troubled());
+        if leaving.is_empty() {
+            return Ok(());
+        }
+        self.kinds.push_back(entries(&leaving));
+        self.publisher.send(leaving.iter().filter_map(|row| made.take(row)).collect());
+        Ok(())
+    }
+
+    /// Removes whatever is confirmed by now; true: something was.
+    async fn settle_what_is_known(&mut self) -> Result<bool, RelayError> {
+        let mut parts = Vec::new();
+        while let Some(outcomes) = self.publisher.settled_now() {
+            parts.push(outcomes?);
+        }
+        let any = !parts.is_empty();
+        if any {
+            self.settle(parts).await?;
+        }
+        Ok(any)
+    }
+
+    async fn settle(&mut self, parts: Vec<Vec<PublishOutcome>>) -> Result<(), RelayError> {
+        crash_point(faults::AFTER_PUBLISH);
+        let (mut done, mut again) = (Vec::new(), 0);
+        for outcomes in parts {
+            let settled = self.flight.settle(&outcomes, self.began.elapsed());
+            let journal = self.kinds.pop_front().unwrap_or_default();
+            self.say(&outcomes);
+            if settled.again == 0 {
+                metrics::published("journal", count(journal));
+                metrics::published("message", count(outcomes.len().saturating_sub(journal)));
+            }
+            again += settled.again;
+            done.extend(settled.done);
+        }
+        metrics::unconfirmed(count(again));
+        if !done.is_empty() {
+            // Confirmed, then removed. A crash in between sends these again, with the same ids and bytes.
+            statements::remove(connected(&mut self.db, self.relay).await?, self.road, &done).await?;
+            self.flight.removed(&done);
+        }
+        metrics::tenants_waiting(self.road.name(), self.flight.troubled());
+        if self.flight.troubled() == 0 {
+            self.say_well();
+        }
+        Ok(())
+    }
+
+    fn say(&self, outcomes: &[PublishOutcome]) {
+        for outcome in outcomes {
+            let why = match outcome {
+                PublishOutcome::Confirmed => continue,
+                PublishOutcome::Returned(reason) => format!("a message came back: {reason}; run `fis topology check`"),
+                PublishOutcome::Refused => {
+                    "the broker refused a message: a queue is full or has lost its majority".to_owned()
+                }
+            };
+            tracing::warn!(road = self.road.name(), "{why}");
+            self.standing.set(self.road, Some(&why));
+            break;
+        }
+    }
+
+    fn say_well(&self) {
+        self.standing.set(self.road, None);
+    }
+}
+
+async fn connected<'d>(
+    db: &'d mut Option<PoolConnection<Postgres>>,
+    relay: &Relay,
+) -> Result<&'d mut PgConnection, sqlx::Error> {
+    match db {
+        Some(db) => Ok(db),
+        None => Ok(db.insert(relay.postgres.pool.acquire().await?)),
+    }
+}
+
+fn entries(rows: &[OutboxRow]) -> usize {
+    rows.iter().filter(|row| matches!(row.content, RowContent::Entry { .. })).count()
+}
+
+fn count(number: usize) -> u64 {
+    u64::try_from(number).unwrap_or(u64::MAX)
+}
