@@ -7,6 +7,7 @@
 #[cfg(feature = "failpoints")]
 mod crash_points;
 mod processes;
+mod relay;
 mod restored;
 mod servers;
 
