@@ -11,6 +11,7 @@ pub mod entry;
 pub mod event;
 pub mod export;
 pub mod expr;
+pub mod feed;
 pub mod fx;
 pub mod ids;
 pub mod json;

@@ -24,6 +24,8 @@ pub enum OutboundKind {
 }
 
 impl OutboundKind {
+    pub const ALL: [Self; 4] = [Self::JournalPosted, Self::JournalReverted, Self::EventRejected, Self::BatchCompleted];
+
     #[must_use]
     pub fn routing_key(self) -> &'static str {
         match self {
