@@ -7,6 +7,7 @@ mod checkpoint;
 mod demo;
 mod dlq;
 mod export;
+mod feed;
 mod held;
 mod journal;
 mod preview;
@@ -86,6 +87,9 @@ enum Command {
     TrialBalance(trial_balance::Trial),
     /// The journal as a file for a spreadsheet, beancount or hledger
     Export(export::Export),
+    /// Watch, prove or send again what fis has announced
+    #[command(subcommand)]
+    Feed(feed::FeedCommand),
     /// Recompute every hash and every balance of the ledger
     Verify(verify::Verify),
     /// The end of every chain, signed, to be kept elsewhere
@@ -121,6 +125,7 @@ impl Cli {
             Command::Journal(journal) => journal.run(&config).await,
             Command::TrialBalance(trial) => trial.run(&config).await,
             Command::Export(export) => export.run(&config).await,
+            Command::Feed(command) => command.run(&config).await,
             Command::Verify(verify) => verify.run(&config).await,
             Command::Checkpoint(checkpoint) => checkpoint.run(&config).await,
             Command::Bench(bench) => bench.run(&config).await,

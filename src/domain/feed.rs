@@ -85,6 +85,12 @@ pub struct Proof {
 }
 
 impl Proof {
+    /// Of one tenant, or of all.
+    #[must_use]
+    pub fn of(only: Option<TenantId>) -> Self {
+        Self { only, ..Self::default() }
+    }
+
     /// Takes the next message of the feed.
     ///
     /// # Errors

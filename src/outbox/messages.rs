@@ -6,11 +6,10 @@ use std::collections::{HashMap, HashSet};
 use futures::future::BoxFuture;
 use sqlx::PgConnection;
 
-use super::properties;
+use super::feed::journal_message;
 use super::statements::{self, OutboxRow, Road, RowContent};
 use crate::domain::chain::ChainedEntry;
 use crate::domain::ids::TenantId;
-use crate::domain::outbound::{DOMAIN_EXCHANGE, journal_event};
 use crate::platform::amqp::{OutMessage, Properties};
 
 /// Where an entry is: its tenant and sequence.
@@ -94,16 +93,7 @@ fn message(
     bodies: &mut HashMap<i64, Vec<u8>>,
 ) -> Option<OutMessage> {
     match &row.content {
-        RowContent::Entry { tenant_id, seq } => {
-            let event = journal_event(entries.get(&(tenant_id.clone(), *seq))?);
-            Some(OutMessage {
-                exchange: DOMAIN_EXCHANGE.to_owned(),
-                routing_key: event.kind.routing_key().to_owned(),
-                properties: properties(&event),
-                message_id: event.message_id,
-                body: event.body,
-            })
-        }
+        RowContent::Entry { tenant_id, seq } => entries.get(&(tenant_id.clone(), *seq)).map(journal_message),
         RowContent::Message { exchange, routing_key, message_id, properties } => Some(OutMessage {
             exchange: exchange.clone(),
             routing_key: routing_key.clone(),

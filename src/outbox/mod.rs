@@ -2,6 +2,7 @@
 //! the broker has confirmed its message and has not given it back: confirm, then remove. A crash in between sends a
 //! window again, with the same ids and the same bytes.
 
+mod feed;
 pub mod flight;
 mod floor;
 mod messages;
@@ -9,6 +10,7 @@ mod relay;
 mod session;
 mod statements;
 
+pub use feed::{first_pending, journal_message};
 pub use messages::{Entries, Place};
 pub use relay::Relay;
 pub use statements::{Backlog, backlog};

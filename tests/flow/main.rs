@@ -13,6 +13,7 @@ mod configuration;
 mod dialects;
 mod duplicates;
 mod edges;
+mod feed;
 mod happy;
 mod held;
 mod hostile;

@@ -125,7 +125,9 @@ impl Connection {
         within(self.timeout, what, answer).await
     }
 
-    pub(super) fn timeout(&self) -> Duration {
+    /// How long an answer may take.
+    #[must_use]
+    pub fn timeout(&self) -> Duration {
         self.timeout
     }
 

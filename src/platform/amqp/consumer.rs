@@ -37,6 +37,10 @@ impl Delivery {
         }
     }
 
+    pub(super) fn tag(&self) -> u64 {
+        self.tag
+    }
+
     /// How often the broker has delivered it before. On a first delivery the header is not the broker's: whoever forwarded
     /// the message has copied it.
     #[must_use]
@@ -62,10 +66,19 @@ impl Consumer {
     /// # Errors
     /// The broker is away or has no such queue.
     pub async fn open(connection: &Connection, queue: &str, prefetch: u16) -> Result<Self, AmqpError> {
+        Self::open_with(connection, queue, prefetch, FieldTable::default()).await
+    }
+
+    pub(super) async fn open_with(
+        connection: &Connection,
+        queue: &str,
+        prefetch: u16,
+        arguments: FieldTable,
+    ) -> Result<Self, AmqpError> {
         let channel = connection.channel().await?;
         // Per consumer: a quorum queue closes the connection over a global limit.
         connection.within("set the prefetch", channel.basic_qos(prefetch, BasicQosOptions { global: false })).await?;
-        let stream = connection.within("consume", consume(&channel, queue)).await?;
+        let stream = connection.within("consume", consume(&channel, queue, arguments)).await?;
         let tag = stream.tag().as_str().to_owned();
         let (queue, timeout) = (queue.to_owned(), connection.timeout());
         Ok(Self { queue, channel, stream: stream.fuse(), tag, timeout, begun: false })
@@ -105,6 +118,11 @@ impl Consumer {
         }
     }
 
+    /// Acknowledges everything up to this tag.
+    pub(super) async fn acknowledge(&self, tag: u64) -> Result<(), AmqpError> {
+        within(self.timeout, "acknowledge", self.channel.basic_ack(tag, BasicAckOptions { multiple: true })).await
+    }
+
     /// Tells the broker to send no more. What it has sent can still be taken with `next`, until `Cancelled`.
     ///
     /// # Errors
@@ -122,7 +140,8 @@ impl Consumer {
     pub async fn restart(&mut self, prefetch: u16) -> Result<(), AmqpError> {
         let qos = self.channel.basic_qos(prefetch, BasicQosOptions { global: false });
         within(self.timeout, "set the prefetch", qos).await?;
-        let stream = within(self.timeout, "consume", consume(&self.channel, &self.queue)).await?;
+        let stream =
+            within(self.timeout, "consume", consume(&self.channel, &self.queue, FieldTable::default())).await?;
         self.tag = stream.tag().as_str().to_owned();
         self.stream = stream.fuse();
         Ok(())
@@ -136,8 +155,8 @@ impl Consumer {
 }
 
 /// An empty tag lets the broker choose: a tag that is used again can lose deliveries on 3.x.
-async fn consume(channel: &lapin::Channel, queue: &str) -> lapin::Result<lapin::Consumer> {
-    channel.basic_consume(short(queue), "".into(), BasicConsumeOptions::default(), FieldTable::default()).await
+async fn consume(channel: &lapin::Channel, queue: &str, arguments: FieldTable) -> lapin::Result<lapin::Consumer> {
+    channel.basic_consume(short(queue), "".into(), BasicConsumeOptions::default(), arguments).await
 }
 
 /// The broker's ear for one consumer's deliveries.
@@ -165,8 +184,7 @@ impl Settler {
         }
         // The broker closes the channel over a tag it does not know, so the word goes to a tag that was not rejected.
         if let Some(tag) = last_taken {
-            within(self.timeout, "acknowledge", self.channel.basic_ack(tag, BasicAckOptions { multiple: true }))
-                .await?;
+            self.acknowledge(tag).await?;
         }
         Ok(())
     }

@@ -10,6 +10,7 @@ mod ownership;
 pub mod prefetch;
 pub mod publisher;
 pub mod receiver;
+pub mod stream;
 pub mod topology;
 
 pub use connection::Connection;
@@ -18,6 +19,7 @@ pub use message::{OutMessage, Properties};
 pub use prefetch::Prefetch;
 pub use publisher::{PublishOutcome, Publisher};
 pub use receiver::{Limits, Receiver};
+pub use stream::{Offset, StreamReader};
 
 /// What can go wrong between us and the broker. All of it means: drop the session and build it anew.
 #[derive(Debug, thiserror::Error)]
