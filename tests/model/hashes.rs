@@ -17,7 +17,7 @@ use serde_json::Value;
 use crate::table::event;
 use crate::{project_file, read};
 
-fn golden(kind: &str) -> Vec<Value> {
+pub fn golden(kind: &str) -> Vec<Value> {
     let golden: Value = serde_json::from_str(&read("tests/model/golden.json")).unwrap();
     let rows = golden[kind].as_array().unwrap().clone();
     assert!(!rows.is_empty());
@@ -33,7 +33,7 @@ fn instant(text: &str) -> DateTime<Utc> {
 }
 
 /// The entry that a golden row describes.
-fn entry(row: &Value) -> ChainedEntry {
+pub fn entry(row: &Value) -> ChainedEntry {
     let line = |line: &Value| {
         let word = |index: usize| line[index].as_str().unwrap();
         Line {

@@ -10,6 +10,8 @@
 //! | `ledger` | random books and events map as a tiny, obviously right reference says |
 //! | `relay` | late commits, crashes, refusals and zombies: the feed is whole and in order |
 //! | `config` | `ops/fis.example.toml` is the code's defaults, and wrong settings are refused by name |
+//! | `schemas` | what the code sends is what `topology/schemas` says, member by member |
+//! | `asyncapi` | `topology/asyncapi.yaml` is what the code and the topology make of it, and AsyncAPI's own parser takes it |
 //! | `ops` | compose file, image, unit and server configurations fit the code |
 #![allow(
     clippy::unwrap_used,
@@ -19,6 +21,7 @@
     reason = "a failing test is what a test is for"
 )]
 
+mod asyncapi;
 mod books;
 mod config;
 mod decode;
@@ -29,6 +32,7 @@ mod ops;
 mod posting;
 mod relay;
 mod scenarios;
+mod schemas;
 mod table;
 
 use std::path::{Path, PathBuf};

@@ -118,11 +118,6 @@ impl Consumer {
         }
     }
 
-    /// Acknowledges everything up to this tag.
-    pub(super) async fn acknowledge(&self, tag: u64) -> Result<(), AmqpError> {
-        within(self.timeout, "acknowledge", self.channel.basic_ack(tag, BasicAckOptions { multiple: true })).await
-    }
-
     /// Tells the broker to send no more. What it has sent can still be taken with `next`, until `Cancelled`.
     ///
     /// # Errors
@@ -167,6 +162,11 @@ pub struct Settler {
 }
 
 impl Settler {
+    /// Acknowledges everything up to this tag.
+    pub(super) async fn acknowledge(&self, tag: u64) -> Result<(), AmqpError> {
+        within(self.timeout, "acknowledge", self.channel.basic_ack(tag, BasicAckOptions { multiple: true })).await
+    }
+
     /// Settles a batch: rejects the rejected one by one, then acknowledges the rest with one word. `batch` must be
     /// what `next` gave, in that order, since the last call; then everything up to its last tag is ours to settle.
     ///

@@ -69,7 +69,7 @@ impl StreamReader {
         if self.unacknowledged >= ACKNOWLEDGE_EVERY {
             // Counted before it is sent: a dropped future must not acknowledge the same delivery twice.
             self.unacknowledged = 0;
-            self.consumer.acknowledge(self.last).await?;
+            self.consumer.settler().acknowledge(self.last).await?;
         }
         let delivery = self.consumer.next().await?;
         let offset = delivery.properties.header_number("x-stream-offset").and_then(|offset| u64::try_from(offset).ok());
