@@ -13,6 +13,7 @@ mod configuration;
 mod dialects;
 mod duplicates;
 mod edges;
+mod examples;
 mod feed;
 mod happy;
 mod held;
