@@ -24,7 +24,7 @@ use crate::intake::turns::Turns;
 use crate::journal;
 use crate::journal::books::{BooksError, BooksShelf};
 use crate::journal::read::Place;
-use crate::outbox::{Entries, Relay};
+use crate::outbox::{self, Entries, Relay};
 use crate::parking::Parking;
 use crate::pipeline::Pipeline;
 use crate::platform::amqp::management::Management;
@@ -230,6 +230,7 @@ fn start(config: &Config, parts: &Parts, health: &Health, tasks: &mut Tasks) {
         intake: config.intake.clone(),
         default_tenant: pipeline.default_tenant.clone(),
         health: health.clone(),
+        properties: outbox::properties_text,
     };
     let stop = tasks.then.clone();
     tasks.spawn("relay", async move { relay.run(&stop).await });

@@ -4,5 +4,7 @@
 mod park;
 pub mod read;
 mod statements;
+mod tell;
 
 pub use park::{DEAD_LETTER_QUEUE, Parking, letter_id};
+pub use tell::PropertiesText;

@@ -6,6 +6,7 @@ use std::time::Duration;
 use tokio_util::sync::CancellationToken;
 
 use super::statements;
+use super::tell::{self, PropertiesText};
 use crate::domain::dead_letter::{DeadLetter, dead_letter_id, money_of};
 use crate::domain::disposition::{Failure, Reason};
 use crate::domain::event::{Identity, RawMessage, decode};
@@ -35,6 +36,7 @@ pub struct Parking {
     pub intake: config::Intake,
     pub default_tenant: Option<TenantId>,
     pub health: Health,
+    pub properties: PropertiesText,
 }
 
 impl Parking {
@@ -72,9 +74,7 @@ impl Parking {
             let (own, rejected): (Vec<_>, Vec<_>) = letters.partition(|(_, by_broker)| *by_broker);
             let strip =
                 |letters: Vec<(DeadLetter, bool)>| letters.into_iter().map(|(letter, _)| letter).collect::<Vec<_>>();
-            let mut db = self.postgres.pool.acquire().await?;
-            let new = statements::insert_unrecorded(&mut db, &strip(rejected), time::now()).await?
-                + statements::upsert_given_up(&mut db, &strip(own), time::now()).await?;
+            let new = self.record(&strip(rejected), &strip(own)).await?;
             crash_point(faults::AFTER_PARK);
             receiver.consumer().settler().settle(&batch, |_| false).await?;
             backoff.reset();
@@ -83,6 +83,23 @@ impl Parking {
         }
         connection.close().await;
         Ok(())
+    }
+}
+
+impl Parking {
+    /// Writes the letters down, and tells the publishers of those that nobody has told: in one transaction. Returns how many
+    /// were news.
+    async fn record(&self, rejected: &[DeadLetter], own: &[DeadLetter]) -> Result<u64, sqlx::Error> {
+        let now = time::now();
+        let mut transaction = self.postgres.pool.begin().await?;
+        let mut new = statements::insert_unrecorded(&mut transaction, rejected, now).await?;
+        new.extend(statements::upsert_given_up(&mut transaction, own, now).await?);
+        let count = u64::try_from(new.len()).unwrap_or(u64::MAX);
+        // The same letter twice in a batch is one rejection: its id is taken out by the first.
+        let news = rejected.iter().chain(own).filter(|letter| new.remove(&letter.id));
+        tell::insert_rejections(&mut transaction, news, now, self.properties).await?;
+        transaction.commit().await?;
+        Ok(count)
     }
 }
 
@@ -131,7 +148,10 @@ fn unrecorded(delivery: &Delivery, default_tenant: Option<&TenantId>) -> (DeadLe
         failure,
         money,
         message_id: delivery.properties.message_id().filter(|id| !id.contains('\0')).map(ToOwned::to_owned),
-        traceparent: None,
+        // As the pipeline takes it.
+        traceparent: header("traceparent")
+            .filter(|text| text.len() <= 64 && !text.contains('\0'))
+            .map(ToOwned::to_owned),
         properties: delivery.properties.to_text(),
         body: delivery.body.clone(),
         // PostgreSQL text cannot hold NUL, and a routing key may.

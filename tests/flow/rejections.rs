@@ -123,3 +123,62 @@ async fn a_rejection_takes_no_place_in_the_sequence() {
         feed.of("fis.journal.posted").iter().map(|event| event.data()["sequence"].as_i64().unwrap()).collect();
     assert_eq!(sequence, [1, 2, 3]);
 }
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_publisher_is_told_once_per_rejection() {
+    let world = World::new("told_once").await;
+    let mut run = world.run().await;
+    let traceparent = "00-4bf92f3577b34da6a3ce929d0e0e4736-00f067aa0ba902b7-01";
+    let bad = payment("bad", "9999", "1.00").rejected("unknown_account").header("traceparent", traceparent);
+    world.publish(std::slice::from_ref(&bad)).await;
+    world.rest(&mut run).await;
+    let feed = world.invariants().await;
+    let [told] = feed.of("fis.event.rejected")[..] else { panic!("{:?}", feed.messages) };
+    let (event, data) = (told.json(), told.data());
+    assert_eq!((&data["tenantId"], &data["eventId"]), (&json!("acme"), &json!("bad")));
+    assert_eq!((&data["reason"], &event["subject"]), (&json!("unknown_account"), &data["deadLetterId"]));
+    assert!(data["detail"].as_str().is_some_and(|detail| detail.contains("9999")), "{data}");
+    assert_eq!(event["id"], told.message_id());
+    let text = |name: &str| told.header(name).and_then(|value| value.as_long_string().map(ToString::to_string));
+    assert_eq!((text("traceparent").as_deref(), text("x-fis-tenant").as_deref()), (Some(traceparent), Some("acme")));
+    assert_eq!(told.properties.correlation_id().as_ref().map(|id| id.as_str()), Some("corr-bad"));
+
+    // Rejected once more, it is told once more, as another message.
+    let mut run = world.run().await;
+    world.publish(&[bad]).await;
+    let mut finance = world.finance().await;
+    finance.read(2).await;
+    world.rest(&mut run).await;
+    finance.drain().await;
+    let ids: Vec<String> = finance.of("fis.event.rejected").iter().map(|told| told.message_id()).collect();
+    assert!(ids.len() == 2 && ids[0] != ids[1], "{ids:?}");
+}
+
+/// What the broker gives up by itself never met the pipeline; its publisher is told all the same.
+#[tokio::test(flavor = "multi_thread")]
+async fn a_publisher_is_told_what_the_broker_gave_up() {
+    let world = World::new("told_by_broker").await;
+    let body = json!({"durable": true, "arguments": {
+        "x-message-ttl": 1, "x-dead-letter-exchange": "fis.dlx.exchange", "x-dead-letter-routing-key": "fis.ingestion.dlq",
+    }});
+    world.management.put_json(&world.management.object_path("queues", "short.queue"), &body).await.unwrap();
+    world.bind("fis.events.exchange", "short.queue", "gone.#").await;
+    let traceparent = "00-4bf92f3577b34da6a3ce929d0e0e4736-00f067aa0ba902b7-01";
+    let envelope = envelope("acme", "given-up", "gone.order.completed", json!({}));
+    let lost = Message::json("gone.order.completed", &envelope).header("traceparent", traceparent);
+    // Its copy in the live lane has no rule, and is rejected before or after: one letter, two rejections.
+    world.publish(&[lost]).await;
+    let mut run = world.run().await;
+    let mut finance = world.finance().await;
+    let mut told: Vec<Value> = finance.read(2).await.iter().map(|told| told.data()).collect();
+    world.rest(&mut run).await;
+    told.sort_by_key(|data| data["reason"].to_string());
+    let reasons: Vec<&Value> = told.iter().map(|data| &data["reason"]).collect();
+    assert_eq!(reasons, ["delivery_limit", "rule_not_found"]);
+    assert_eq!((&told[0]["eventId"], &told[0]["tenantId"]), (&json!("given-up"), &json!("acme")));
+    assert_eq!(told[0]["deadLetterId"], told[1]["deadLetterId"]);
+    for message in &finance.messages {
+        assert!(message.header("traceparent").is_some());
+    }
+    world.invariants().await;
+}
