@@ -44,7 +44,7 @@ async fn main() -> Result<(), Box<dyn Error>> {
         while let Some(delivery) = deliveries.next().await {
             let delivery = delivery?;
             let event: Value = serde_json::from_slice(&delivery.data)?;
-            let data = &event["data"];
+            let data = event.get("data").ok_or("no data")?;
             let tenant = data["tenantId"].as_str().ok_or("no tenantId")?;
             let sequence = data["sequence"].as_i64().ok_or("no sequence")?;
             let state = tenants.entry(tenant.to_owned()).or_default();

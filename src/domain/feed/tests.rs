@@ -90,7 +90,7 @@ fn prove(feed: &[Sent], mut proof: Proof) -> Result<Proof, (usize, Option<i64>, 
 }
 
 fn fault(feed: &[Sent]) -> (usize, Option<i64>, Fault) {
-    prove(feed, Proof::default()).err().expect("the feed is broken")
+    prove(feed, Proof::default()).expect_err("the feed is broken")
 }
 
 fn only(proof: &Proof) -> &TenantProof {
