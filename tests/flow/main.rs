@@ -5,6 +5,7 @@
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic, clippy::indexing_slicing)]
 
 mod batches;
+mod bench;
 mod books;
 mod books_race;
 mod by_hand;

@@ -1,181 +1,261 @@
-//! `fis bench`: how fast a backlog becomes a ledger, beside the limit measured in the same run. Timings are noisy and machines
-//! differ, so what counts is the ratio. Works in a database and a virtual host of its own, removed at the end.
+//! `fis bench`: what the service does on these servers, beside the limits measured in the same run. Timings are noisy and
+//! machines differ, so what counts is the ratio. Each part works in a database and a virtual host of its own, empty at its
+//! start and removed at its end.
 
-mod limit;
+mod drain;
+mod latency;
+mod limits;
+mod long;
+mod machine;
 mod mapping;
+mod orders;
+mod peers;
 mod place;
+mod plot;
+mod posting;
+mod relay;
+mod report;
+mod results;
+mod usage;
 
+use std::path::PathBuf;
 use std::process::ExitCode;
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
-use anyhow::Context;
-use sqlx::PgPool;
-
-use crate::cli::demo::service::Service;
-use crate::intake::Lane;
-use crate::platform::amqp::{Connection, OutMessage, Properties, PublishOutcome, Publisher};
 use crate::platform::config::Config;
+use drain::Drained;
+use machine::Machine;
+use orders::{BOOKS, Order};
 use place::Place;
+use report::Report;
+use results::{Results, grouped};
 
-const BOOKS: &str = include_str!("../../../books/shop.toml");
-const WINDOW: usize = 1000;
-const PATIENCE: Duration = Duration::from_secs(60);
+/// The rates at which latency is measured, by their names in the results.
+const LATENCY_NAMES: [&str; 3] = ["100", "1000", HALF];
+/// Half of what the full loop does.
+const HALF: &str = "half";
+/// Without a measured loop, this many events tell what half of it is.
+const CAPACITY_EVENTS: usize = 20_000;
+/// The outbox's backlog is so many times the other parts' events: 200,000 rows by default.
+const RELAY_TIMES: usize = 4;
 
 #[derive(clap::Args)]
 pub struct Bench {
-    /// Events per round
+    /// Events per round and part
     #[arg(long, default_value_t = 50_000, value_parser = clap::value_parser!(u32).range(1_000..=5_000_000))]
     events: u32,
     /// Rounds; the medians are shown
     #[arg(long, default_value_t = 3, value_parser = clap::value_parser!(u32).range(1..=20))]
     rounds: u32,
+    /// Only these parts [default: all but the long ones]
+    #[arg(long, value_enum, value_delimiter = ',', value_name = "PARTS")]
+    only: Vec<Part>,
+    /// Also drain into a ledger that holds this many entries already (minutes)
+    #[arg(long, value_name = "N", num_args = 0..=1, default_missing_value = "2000000", value_parser = clap::value_parser!(u32).range(1_000..=50_000_000))]
+    ledger: Option<u32>,
+    /// Also drain a backlog of this many events of 1 KB, and show the memory (minutes)
+    #[arg(long, value_name = "N", num_args = 0..=1, default_missing_value = "1000000", value_parser = clap::value_parser!(u32).range(1_000..=5_000_000))]
+    backlog: Option<u32>,
+    /// Also send this many events through the outbox, and show the size of its table (minutes)
+    #[arg(long, value_name = "N", num_args = 0..=1, default_missing_value = "5000000", value_parser = clap::value_parser!(u32).range(1_000..=50_000_000))]
+    outbox_events: Option<u32>,
+    /// What other ledgers reach, beside these figures
+    #[arg(long)]
+    peers: bool,
     #[arg(long)]
     json: bool,
+    /// Keep JSON, Markdown and a plot in this folder [default: bench/results where it exists]
+    #[arg(long, value_name = "FOLDER")]
+    out: Option<PathBuf>,
 }
 
-/// Rates in events per second.
-#[derive(Default)]
-struct Rates {
-    limit: Vec<u64>,
-    publish: Vec<u64>,
-    drain: Vec<u64>,
-    announced: Vec<u64>,
+#[derive(Debug, Clone, Copy, PartialEq, Eq, clap::ValueEnum)]
+enum Part {
+    /// The bare loops, and the naive listener
+    Limits,
+    /// A backlog becomes a ledger
+    Drain,
+    /// The same backlog again, twice
+    Duplicates,
+    /// Publisher, intake and relay together
+    Loop,
+    /// A backlog, two instances
+    Instances,
+    /// An outbox's backlog
+    Relay,
+    /// At 100, 1,000 and half of the full loop's events per second
+    Latency,
+    /// Decoding and mapping on one core
+    Rules,
+    /// As with --ledger
+    FullLedger,
+    /// As with --backlog
+    Memory,
+    /// As with --outbox-events
+    Outbox,
+}
+
+impl Part {
+    const USUAL: [Self; 8] = [
+        Self::Limits,
+        Self::Drain,
+        Self::Duplicates,
+        Self::Loop,
+        Self::Instances,
+        Self::Relay,
+        Self::Latency,
+        Self::Rules,
+    ];
 }
 
 impl Bench {
     pub async fn run(self, config: &Config) -> anyhow::Result<ExitCode> {
-        let events = usize::try_from(self.events)?;
-        let mut rates = Rates::default();
-        for round in 1..=self.rounds {
+        let mut results = Results::default();
+        let machine = in_place(config, async |place| Machine::describe(place).await).await?;
+        if machine.build == "debug" {
+            eprintln!("this is a debug build: its figures say nothing");
+        }
+        let rounds = if Part::USUAL.into_iter().any(|part| self.has(part)) { self.rounds } else { 0 };
+        for round in 1..=rounds {
             eprintln!("round {round} of {}", self.rounds);
-            let place = Place::make(config).await?;
-            let measured = measure(&place, events, &mut rates).await;
-            place.remove().await;
-            measured?;
+            self.round(config, &mut results).await?;
         }
-        let (limit, drain) = (median(&mut rates.limit), median(&mut rates.drain));
-        let costs = mapping::costs(BOOKS, &order("bench", 1).body)?;
-        let (publish, announced) = (median(&mut rates.publish), median(&mut rates.announced));
+        self.long_parts(config, &mut results).await?;
+        let costs = match self.has(Part::Rules) {
+            true => Some(mapping::costs(BOOKS, &Order { run: "bench", number: 1 }.message().body)?),
+            false => None,
+        };
+        let events = usize::try_from(self.events)?;
+        let report = Report { machine, results, costs, events, rounds: self.rounds, peers: self.peers };
         if self.json {
-            super::print_json(&serde_json::json!({
-                "events": events, "rounds": self.rounds,
-                "eventsPerSecond": { "barePosting": limit, "publish": publish, "drain": drain, "drainAndRelay": announced },
-                "drainOfBarePosting": ratio(drain, limit),
-                "nanosecondsPerOrder": { "decode": costs.decode, "map": costs.map, "mapWith1000Rules": costs.map_many },
-            }))?;
-            return Ok(ExitCode::SUCCESS);
+            super::print_json(&report.json())?;
+        } else {
+            report.print();
         }
-        let mut table = super::table(&["", "events/s", "of the limit"]);
-        for (name, rate) in [
-            ("limit: the same rows, posted in batches of 500 by a bare loop", limit),
-            ("publish with confirms, window 1,000", publish),
-            ("drain: backlog to committed, rules, Redis and acks included", drain),
-            ("drain and relay: backlog to confirmed on the feed", announced),
-        ] {
-            table.add_row([name.to_owned(), rate.to_string(), ratio(rate, limit)]);
-        }
-        println!("{table}");
-        println!(
-            "one order on one core: decode {}, map and validate {}, with 1,000 rules {}",
-            microseconds(costs.decode),
-            microseconds(costs.map),
-            microseconds(costs.map_many)
-        );
-        println!("medians of {} rounds of {events} orders with three lines, one tenant", self.rounds);
+        report.keep(self.out.as_deref())?;
         Ok(ExitCode::SUCCESS)
     }
-}
 
-async fn measure(place: &Place, events: usize, rates: &mut Rates) -> anyhow::Result<()> {
-    crate::journal::books::apply(&place.postgres.pool, BOOKS, "fis bench").await?;
-    rates.limit.push(limit::bare_posting(&place.postgres.pool, events).await?);
-    let started = Instant::now();
-    publish(&place.config, &place.name, events).await?;
-    rates.publish.push(rate(events, started.elapsed()));
+    fn has(&self, part: Part) -> bool {
+        if self.only.is_empty() { Part::USUAL.contains(&part) } else { self.only.contains(&part) }
+    }
 
-    let started = Instant::now();
-    let mut service = Service::start_on(&place.config).await?;
-    let start_up = started.elapsed();
-    let started = Instant::now();
-    let posted = async |pool: &PgPool| -> Result<i64, sqlx::Error> {
-        sqlx::query_scalar("select seq from fis_chain_head where tenant_id = 'acme-shop'").fetch_one(pool).await
-    };
-    let relayed = async |pool: &PgPool| -> Result<i64, sqlx::Error> {
-        sqlx::query_scalar("select count(*) from (select from fis_outbox limit 1) as any_row").fetch_one(pool).await
-    };
-    let target = i64::try_from(events)?;
-    // The lanes begin while the service reports ready: what was posted by then is not counted as time but as work done.
-    let ahead = posted(&place.postgres.pool).await?;
-    until("everything is posted", async || Ok(posted(&place.postgres.pool).await? >= target)).await?;
-    rates.drain.push(rate(events - usize::try_from(ahead)?, started.elapsed()));
-    until("everything is relayed", async || Ok(relayed(&place.postgres.pool).await? == 0)).await?;
-    rates.announced.push(rate(events - usize::try_from(ahead)?, started.elapsed()));
-    tracing::debug!(start_up_ms = start_up.as_millis(), ahead, "measured");
-    service.stop().await
-}
-
-async fn until(what: &str, mut done: impl AsyncFnMut() -> anyhow::Result<bool>) -> anyhow::Result<()> {
-    let waiting = async {
-        while !done().await? {
-            tokio::time::sleep(Duration::from_millis(20)).await;
+    /// The limit and what is measured beside it take turns, so that a noisy minute hits both.
+    async fn round(&self, config: &Config, results: &mut Results) -> anyhow::Result<()> {
+        let events = usize::try_from(self.events)?;
+        let beside_posting = [Part::Drain, Part::Duplicates, Part::Loop, Part::Instances];
+        if self.has(Part::Limits) {
+            in_place(config, async |place| limits::all(place, events, results).await).await?;
+            tell(results, &["posting", "copy", "publish", "consume", "naive"]);
+        } else if beside_posting.into_iter().any(|part| self.has(part)) {
+            in_place(config, async |place| limits::posting(place, events, results).await).await?;
+            tell(results, &["posting"]);
+        }
+        if self.has(Part::Drain) || self.has(Part::Duplicates) || self.has(Part::Instances) {
+            in_place(config, async |place| {
+                keep(drain::backlog(place, 0, events, 1, false).await?, results);
+                tell(results, &["drain", "drain_relay"]);
+                if self.has(Part::Duplicates) {
+                    drain::duplicates(place, events, results).await?;
+                    tell(results, &["duplicates"]);
+                }
+                Ok(())
+            })
+            .await?;
+        }
+        if self.has(Part::Loop) {
+            results.add("loop", in_place(config, async |place| drain::full_loop(place, events).await).await?);
+            tell(results, &["loop"]);
+        }
+        if self.has(Part::Instances) {
+            let two = in_place(config, async |place| drain::backlog(place, 0, events, 2, false).await).await?;
+            results.add("two_instances", two.drain);
+            tell(results, &["two_instances"]);
+        }
+        if self.has(Part::Relay) {
+            in_place(config, async |place| relay::measure(place, events * RELAY_TIMES, results).await).await?;
+            tell(results, &["relay", "relay_limit"]);
+        }
+        if self.has(Part::Latency) {
+            self.latency(config, results).await?;
         }
         Ok(())
-    };
-    tokio::time::timeout(PATIENCE * 10, waiting).await.with_context(|| format!("waited too long until {what}"))?
+    }
+
+    async fn latency(&self, config: &Config, results: &mut Results) -> anyhow::Result<()> {
+        let events = usize::try_from(self.events)?;
+        let capacity = match results.median("loop") {
+            Some(rate) => rate,
+            None => in_place(config, async |place| drain::full_loop(place, events.min(CAPACITY_EVENTS)).await).await?,
+        };
+        let half = usize::try_from(capacity / 2)?.max(1);
+        let rates: Vec<(&str, usize)> = LATENCY_NAMES.into_iter().zip([100, 1000, half]).collect();
+        in_place(config, async |place| latency::measure(place, &rates, events, results).await).await?;
+        tell(results, &["latency_100_commit_p99", "latency_1000_commit_p99", "latency_half_commit_p99"]);
+        Ok(())
+    }
+
+    async fn long_parts(&self, config: &Config, results: &mut Results) -> anyhow::Result<()> {
+        let events = usize::try_from(self.events)?;
+        let size = |part: Part, asked: Option<u32>, usual: u32| asked.or(self.only.contains(&part).then_some(usual));
+        if let Some(entries) = size(Part::FullLedger, self.ledger, 2_000_000) {
+            long::full_ledger(config, usize::try_from(entries)?, events, self.rounds, results).await?;
+            tell(results, &["empty_ledger", "full_ledger"]);
+        }
+        if let Some(backlog) = size(Part::Memory, self.backlog, 1_000_000) {
+            long::memory(config, usize::try_from(backlog)?, results).await?;
+            tell(results, &["backlog_drain", "memory_backlog_kib"]);
+        }
+        if let Some(through) = size(Part::Outbox, self.outbox_events, 5_000_000) {
+            long::outbox(config, usize::try_from(through)?, results).await?;
+            tell(results, &["outbox_largest_kib"]);
+        }
+        Ok(())
+    }
 }
 
-async fn publish(config: &Config, run: &str, events: usize) -> anyhow::Result<()> {
-    let connection = Connection::open(&config.amqp, "fis bench").await?;
-    let mut publisher = Publisher::open(&connection).await?;
-    for start in (0..events).step_by(WINDOW) {
-        let window: Vec<OutMessage> = (start..events.min(start + WINDOW)).map(|number| order(run, number)).collect();
-        let outcomes = publisher.publish(&window).await?;
-        anyhow::ensure!(
-            outcomes.iter().all(|outcome| *outcome == PublishOutcome::Confirmed),
-            "the broker did not take every event"
-        );
-    }
-    connection.close().await;
-    Ok(())
+/// Makes a place, works in it, and removes it whatever became of the work. An interrupted work is dropped, its service with it.
+async fn in_place<T>(config: &Config, work: impl AsyncFnOnce(&Place) -> anyhow::Result<T>) -> anyhow::Result<T> {
+    let place = Box::pin(Place::make(config)).await?;
+    let done = interruptible(Box::pin(work(&place))).await;
+    Box::pin(place.remove()).await;
+    done
 }
 
-/// The run is in the event id: Redis still knows the events of the round before.
-fn order(run: &str, number: usize) -> OutMessage {
-    let net = 500 + (number * 7919) % 100_000;
-    let tax = net * 19 / 100;
-    let cents = |amount: usize| format!("{}.{:02}", amount / 100, amount % 100);
-    let body = format!(
-        r#"{{"eventId":"{run}-{number}","tenantId":"acme-shop","eventType":"ecommerce.order.completed","occurredAt":"2026-02-25T10:00:00Z","correlationId":"ord-{number}","schemaVersion":1,"payload":{{"orderId":"ord-{number}","currency":"EUR","total":"{}","tax":"{}","customer":{{"id":"c-{}","country":"DE","email":"customer@example.com"}},"items":[{{"sku":"A-100","quantity":2,"net":"{}"}},{{"sku":"B-200","quantity":1,"net":"1.00"}}]}}}}"#,
-        cents(net + tax),
-        cents(tax),
-        number % 1000,
-        cents(net)
-    );
-    OutMessage {
-        exchange: Lane::Live.exchange().to_owned(),
-        routing_key: "ecommerce.order.completed".to_owned(),
-        message_id: format!("bench-{number}"),
-        properties: Properties::default().with_content_type("application/json"),
-        body: body.into_bytes(),
+/// Ctrl-C drops the work. Never around another `in_place`, whose place would be left behind.
+async fn interruptible<T>(work: impl Future<Output = anyhow::Result<T>>) -> anyhow::Result<T> {
+    tokio::select! {
+        done = work => done,
+        _ = tokio::signal::ctrl_c() => Err(anyhow::anyhow!("interrupted")),
     }
+}
+
+fn keep(drained: Drained, results: &mut Results) {
+    results.add("drain", drained.drain);
+    results.add("drain_relay", drained.relay);
+    results.add("drain_publish", drained.publish);
+    results.add("memory_kib", drained.memory_kib);
+    let spent = drained.spent;
+    for (name, time) in [
+        ("cpu_fis", spent.fis),
+        ("cpu_postgres", spent.postgres),
+        ("cpu_rabbitmq", spent.rabbitmq),
+        ("cpu_redis", spent.redis),
+    ] {
+        results.add_if(name, time);
+    }
+    for (name, bytes) in spent.bytes {
+        results.add(name, bytes);
+    }
+}
+
+/// So that a long run is seen to get on.
+fn tell(results: &Results, names: &[&str]) {
+    let figures = names.iter().filter_map(|name| Some(format!("{name} {}", grouped(results.last(name)?))));
+    eprintln!("  {}", figures.collect::<Vec<_>>().join(", "));
 }
 
 fn rate(events: usize, time: Duration) -> u64 {
     let milliseconds = time.as_millis().max(1);
     u64::try_from(events as u128 * 1000 / milliseconds).unwrap_or(u64::MAX)
-}
-
-fn median(rates: &mut [u64]) -> u64 {
-    rates.sort_unstable();
-    rates.get(rates.len() / 2).copied().unwrap_or(0)
-}
-
-/// Two decimals, without a float.
-fn ratio(rate: u64, limit: u64) -> String {
-    let hundredths = rate * 100 / limit.max(1);
-    format!("{}.{:02}", hundredths / 100, hundredths % 100)
-}
-
-fn microseconds(nanoseconds: u128) -> String {
-    format!("{}.{:02} µs", nanoseconds / 1000, nanoseconds % 1000 / 10)
 }

@@ -1,21 +1,29 @@
-//! A database and a virtual host for one round, so that it starts from nothing and leaves nothing.
+//! A database and a virtual host for one measurement, so that it starts from nothing and leaves nothing. In Redis it has the
+//! keys that carry its name.
 
 use anyhow::Context;
 
+use super::orders::BOOKS;
 use crate::platform::amqp::Connection;
 use crate::platform::amqp::management::{Management, encode};
 use crate::platform::amqp::topology::Topology;
 use crate::platform::config::Config;
 use crate::platform::postgres::Postgres;
+use crate::platform::redis::{Redis, RedisError};
 use crate::service;
 
 pub struct Place {
     pub config: Config,
     pub postgres: Postgres,
+    pub redis: Redis,
     admin: Postgres,
-    management: Management,
+    pub management: Management,
     pub name: String,
 }
+
+/// Unlinks some of the keys that match, and returns where to go on.
+const UNLINK: &str = "local found = redis.call('SCAN', ARGV[1], 'MATCH', ARGV[2], 'COUNT', 1000) \
+                      if #found[2] > 0 then redis.call('UNLINK', unpack(found[2])) end return found[1]";
 
 impl Place {
     /// Needs a role that may create databases, and a broker user that may create virtual hosts: the private servers'.
@@ -23,25 +31,35 @@ impl Place {
         let name = format!("fis_bench_{:08x}", fastrand::u32(..));
         let admin = Postgres::new(&config.database)?;
         let management = service::management(config)?;
+        let redis = Redis::new(&config.redis)?;
         let address = Connection::address(&config.amqp)?;
-        // The name is ours: letters, digits and underscores.
-        sqlx::raw_sql(sqlx::AssertSqlSafe(format!("create database {name}"))).execute(&admin.pool).await?;
-        management
-            .put_json(&format!("vhosts/{name}"), &serde_json::json!({}))
-            .await
-            .context("cannot create a virtual host")?;
-        let rights = serde_json::json!({ "configure": ".*", "write": ".*", "read": ".*" });
-        management.put_json(&format!("permissions/{name}/{}", encode(&address.user)), &rights).await?;
-
         let mut own = config.clone();
         own.amqp.url = elsewhere(config.amqp.url.expose(), &name).as_str().into();
         own.database.url = elsewhere(config.database.url.expose(), &name).as_str().into();
         let postgres = Postgres::new(&own.database)?;
-        postgres.migrate().await?;
-        let connection = Connection::open(&own.amqp, "fis bench").await?;
+        // The name is ours: letters, digits and underscores.
+        sqlx::raw_sql(sqlx::AssertSqlSafe(format!("create database {name}"))).execute(&admin.pool).await?;
+        let place = Self { config: own, postgres, redis, admin, management, name };
+        match place.prepare(&address.user).await {
+            Ok(()) => Ok(place),
+            Err(error) => {
+                place.remove().await;
+                Err(error)
+            }
+        }
+    }
+
+    async fn prepare(&self, user: &str) -> anyhow::Result<()> {
+        self.postgres.migrate().await?;
+        crate::journal::books::apply(&self.postgres.pool, BOOKS, "fis bench").await?;
+        let vhost = format!("vhosts/{}", self.name);
+        self.management.put_json(&vhost, &serde_json::json!({})).await.context("cannot create a virtual host")?;
+        let rights = serde_json::json!({ "configure": ".*", "write": ".*", "read": ".*" });
+        self.management.put_json(&self.path("permissions", &encode(user)), &rights).await?;
+        let connection = Connection::open(&self.config.amqp, "fis bench").await?;
         connection.apply_topology(&Topology::embedded()?).await?;
         connection.close().await;
-        Ok(Self { config: own, postgres, admin, management, name })
+        Ok(())
     }
 
     /// Best effort: what is left over is named after us.
@@ -54,6 +72,24 @@ impl Place {
         if let Err(error) = self.management.delete(&format!("vhosts/{}", self.name)).await {
             eprintln!("cannot delete the virtual host {}: {error}", self.name);
         }
+        if let Err(error) = self.forget().await {
+            eprintln!("cannot remove the keys of {} from Redis: {error}", self.name);
+        }
+    }
+
+    async fn forget(&self) -> Result<(), RedisError> {
+        let (mut cursor, pattern) = ("0".to_owned(), format!("fis:*{}-*", self.name));
+        loop {
+            cursor = self.redis.text(&["EVAL", UNLINK, "0", &cursor, &pattern]).await?.unwrap_or_default();
+            if matches!(cursor.as_str(), "" | "0") {
+                return Ok(());
+            }
+        }
+    }
+
+    /// Everything below `kinds/` of this virtual host.
+    pub fn path(&self, kind: &str, rest: &str) -> String {
+        format!("{kind}/{}/{rest}", self.name)
     }
 }
 

@@ -24,20 +24,20 @@ pub struct Service {
 impl Service {
     /// On the servers of this process's own configuration.
     pub async fn start(keep: bool) -> anyhow::Result<Self> {
-        Self::spawn(Command::new(std::env::current_exe()?), keep).await
+        Self::spawn(Command::new(std::env::current_exe()?), "fis-demo.log", keep).await
     }
 
-    /// On the servers of another configuration.
-    pub async fn start_on(config: &Config) -> anyhow::Result<Self> {
+    /// On the servers of another configuration, with a log of its own.
+    pub async fn start_on(config: &Config, log: &str) -> anyhow::Result<Self> {
         let mut command = Command::new(std::env::current_exe()?);
         command.env("FIS_AMQP_URL", config.amqp.url.expose()).env("FIS_DATABASE_URL", config.database.url.expose());
-        Self::spawn(command, false).await
+        Self::spawn(command, log, false).await
     }
 
-    async fn spawn(mut command: Command, keep: bool) -> anyhow::Result<Self> {
+    async fn spawn(mut command: Command, log: &str, keep: bool) -> anyhow::Result<Self> {
         let address = free_address()?;
         let folder = std::env::var_os("FIS_DEV_DIR").map_or_else(std::env::temp_dir, PathBuf::from);
-        let log = folder.join("fis-demo.log");
+        let log = folder.join(log);
         let file = std::fs::File::create(&log).with_context(|| format!("cannot write {}", log.display()))?;
         let child = command
             .arg("run")

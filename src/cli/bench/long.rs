@@ -1,0 +1,100 @@
+//! The long parts, each asked for by its own flag: a ledger that is full already, a backlog that is long, an outbox that has
+//! seen millions.
+
+use std::time::Duration;
+
+use super::drain::{self, backlog};
+use super::orders;
+use super::place::Place;
+use super::posting::Chain;
+use super::results::Results;
+use super::usage;
+use super::{in_place, interruptible};
+use crate::platform::config::Config;
+
+/// Filling is not measured: large transactions.
+const FILL_BATCH: usize = 5_000;
+const LOOK: Duration = Duration::from_millis(500);
+
+/// Drains the same backlog into an empty ledger and into one that holds so many entries of the same tenant, in turn.
+pub async fn full_ledger(
+    config: &Config,
+    entries: usize,
+    events: usize,
+    rounds: u32,
+    results: &mut Results,
+) -> anyhow::Result<()> {
+    let full = Box::pin(Place::make(config)).await?;
+    let measured = async {
+        interruptible(Box::pin(fill(&full, entries))).await?;
+        results.add("ledger_entries", drain::as_u64(entries));
+        for round in 0..usize::try_from(rounds)? {
+            let empty = in_place(config, async |empty| backlog(empty, 0, events, 1, false).await).await?;
+            results.add("empty_ledger", empty.drain);
+            let drained = interruptible(Box::pin(backlog(&full, round * events, events, 1, false))).await?;
+            results.add("full_ledger", drained.drain);
+        }
+        Ok(())
+    };
+    let measured = Box::pin(measured).await;
+    Box::pin(full.remove()).await;
+    measured
+}
+
+async fn fill(place: &Place, entries: usize) -> anyhow::Result<()> {
+    let pool = &place.postgres.pool;
+    eprintln!("  filling a ledger with {entries} entries");
+    // Under another name: these orders are not those that come.
+    let filled = Chain::read(pool, "before").await?.post_all(pool, entries, FILL_BATCH).await?;
+    eprintln!("  filled at {filled} entries/s");
+    sqlx::raw_sql("truncate fis_outbox").execute(pool).await?;
+    // As a ledger that has grown over time: its statistics known, nothing left for the autovacuum to catch up with.
+    let mut db = pool.acquire().await?.detach();
+    sqlx::raw_sql("set statement_timeout = 0").execute(&mut db).await?;
+    sqlx::raw_sql("vacuum (analyze)").execute(&mut db).await?;
+    Ok(())
+}
+
+/// Drains a backlog of events of a kilobyte, and looks at the memory.
+pub async fn memory(config: &Config, events: usize, results: &mut Results) -> anyhow::Result<()> {
+    in_place(config, async |place| {
+        let drained = backlog(place, 0, events, 1, true).await?;
+        results.add("backlog_events", drain::as_u64(events));
+        results.add("backlog_drain", drained.drain);
+        results.add("memory_backlog_kib", drained.memory_kib);
+        Ok(())
+    })
+    .await
+}
+
+/// Sends so many events through the outbox, and looks at how large its table gets.
+pub async fn outbox(config: &Config, events: usize, results: &mut Results) -> anyhow::Result<()> {
+    in_place(config, async |place| {
+        let pool = &place.postgres.pool;
+        let mut services = drain::start(place, 1).await?;
+        let (mut largest, size) = (0, async || usage::relation_bytes(pool, "fis\\_outbox%").await);
+        let watching = async {
+            loop {
+                match size().await {
+                    Ok(bytes) => largest = largest.max(bytes),
+                    Err(error) => break error,
+                }
+                tokio::time::sleep(LOOK).await;
+            }
+        };
+        let through = async {
+            orders::publish(place, 0..events).await?;
+            drain::all_relayed(pool, &services, events).await
+        };
+        // Nothing is held by the watching: it only asks.
+        tokio::select! {
+            error = watching => return Err(error),
+            done = through => done?,
+        }
+        results.add("outbox_events", drain::as_u64(events));
+        results.add("outbox_largest_kib", largest / 1024);
+        results.add("outbox_end_kib", size().await? / 1024);
+        drain::stop(place, &mut services).await
+    })
+    .await
+}

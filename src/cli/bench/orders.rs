@@ -1,0 +1,133 @@
+//! The events of the bench: orders with three lines, each made from its number alone, so that the bare loops can write the
+//! same rows that the service writes.
+
+use std::ops::Range;
+use std::time::{Duration, Instant};
+
+use rust_decimal::Decimal;
+
+use super::place::Place;
+use crate::intake::Lane;
+use crate::platform::amqp::{Connection, OutMessage, Properties, PublishOutcome, Publisher};
+
+pub const TENANT: &str = "acme-shop";
+pub const BOOKS: &str = include_str!("../../../books/shop.toml");
+/// Publishes under way before their confirms are waited for.
+pub const WINDOW: usize = 1000;
+/// What an event is filled up to where a long backlog is to be heavy.
+const HEAVY_BYTES: usize = 1024;
+
+/// One order. The run is in the event id: Redis still knows the events of the run before.
+pub struct Order<'a> {
+    pub run: &'a str,
+    pub number: usize,
+}
+
+impl Order<'_> {
+    pub fn event_id(&self) -> String {
+        format!("{}-{}", self.run, self.number)
+    }
+
+    pub fn correlation_id(&self) -> String {
+        format!("ord-{}", self.number)
+    }
+
+    pub fn message_id(&self) -> String {
+        format!("bench-{}", self.number)
+    }
+
+    /// Net and tax, in cents.
+    fn cents(&self) -> (usize, usize) {
+        let net = 500 + (self.number * 7919) % 100_000;
+        (net, net * 19 / 100)
+    }
+
+    /// Total, net and tax: what the three lines say.
+    pub fn amounts(&self) -> [Decimal; 3] {
+        let (net, tax) = self.cents();
+        [net + tax, net, tax].map(|cents| Decimal::new(i64::try_from(cents).unwrap_or(i64::MAX), 2))
+    }
+
+    pub fn body(&self) -> String {
+        let (run, number) = (self.run, self.number);
+        let [total, net, tax] = self.amounts();
+        format!(
+            r#"{{"eventId":"{run}-{number}","tenantId":"{TENANT}","eventType":"ecommerce.order.completed","occurredAt":"2026-02-25T10:00:00Z","correlationId":"ord-{number}","schemaVersion":1,"payload":{{"orderId":"ord-{number}","currency":"EUR","total":"{total}","tax":"{tax}","customer":{{"id":"c-{}","country":"DE","email":"customer@example.com"}},"items":[{{"sku":"A-100","quantity":2,"net":"{net}"}},{{"sku":"B-200","quantity":1,"net":"1.00"}}]}}}}"#,
+            number % 1000
+        )
+    }
+
+    pub fn message(&self) -> OutMessage {
+        OutMessage {
+            exchange: Lane::Live.exchange().to_owned(),
+            routing_key: "ecommerce.order.completed".to_owned(),
+            message_id: self.message_id(),
+            properties: Properties::default().with_content_type("application/json"),
+            body: self.body().into_bytes(),
+        }
+    }
+
+    /// The same, with a note in the payload that makes it a kilobyte.
+    fn heavy(&self) -> OutMessage {
+        let mut message = self.message();
+        let note = HEAVY_BYTES.saturating_sub(message.body.len() + 10);
+        // The body ends with the payload's brace and its own.
+        message.body.truncate(message.body.len() - 2);
+        message.body.extend_from_slice(format!(r#","note":"{}"}}}}"#, "x".repeat(note)).as_bytes());
+        message
+    }
+}
+
+/// Publishes the orders in windows, each confirmed before the next.
+pub async fn publish(place: &Place, numbers: Range<usize>) -> anyhow::Result<Duration> {
+    publish_as(place, numbers, |order| order.message()).await
+}
+
+pub async fn publish_heavy(place: &Place, numbers: Range<usize>) -> anyhow::Result<Duration> {
+    publish_as(place, numbers, |order| order.heavy()).await
+}
+
+async fn publish_as(
+    place: &Place,
+    numbers: Range<usize>,
+    message: impl Fn(Order<'_>) -> OutMessage,
+) -> anyhow::Result<Duration> {
+    let connection = Connection::open(&place.config.amqp, "fis bench").await?;
+    let mut publisher = Publisher::open(&connection).await?;
+    let started = Instant::now();
+    for start in numbers.clone().step_by(WINDOW) {
+        let window = start..numbers.end.min(start + WINDOW);
+        let window: Vec<OutMessage> = window.map(|number| message(Order { run: &place.name, number })).collect();
+        publish_window(&mut publisher, &window).await?;
+    }
+    let time = started.elapsed();
+    connection.close().await;
+    Ok(time)
+}
+
+pub async fn publish_window(publisher: &mut Publisher, window: &[OutMessage]) -> anyhow::Result<()> {
+    let outcomes = publisher.publish(window).await?;
+    let taken = outcomes.iter().all(|outcome| *outcome == PublishOutcome::Confirmed);
+    anyhow::ensure!(taken, "the broker did not take every event");
+    Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn an_order_is_json_and_a_heavy_one_a_kilobyte() {
+        for number in [0, 1, 99_999, 4_999_999] {
+            let order = Order { run: "fis_bench_00000000", number };
+            for body in [order.message().body, order.heavy().body] {
+                let json: serde_json::Value = serde_json::from_slice(&body).unwrap();
+                assert_eq!(json["eventId"], order.event_id());
+                let [total, net, tax] = order.amounts();
+                assert_eq!(total, net + tax);
+                assert_eq!(json["payload"]["total"], total.to_string());
+            }
+            assert_eq!(order.heavy().body.len(), HEAVY_BYTES);
+        }
+    }
+}

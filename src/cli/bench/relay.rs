@@ -1,0 +1,77 @@
+//! The relay alone: a backlog of rows in the outbox, made by the bare posting loop, leaves while nothing comes in. Beside it a
+//! bare publisher of the same messages to the same exchange and queues.
+
+use std::time::{Duration, Instant};
+
+use serde_json::json;
+
+use super::drain::{all_relayed, start, stop};
+use super::limits;
+use super::orders::{WINDOW, publish_window};
+use super::place::Place;
+use super::posting::{BATCH, Chain};
+use super::rate;
+use super::results::Results;
+use crate::domain::outbound::DOMAIN_EXCHANGE;
+use crate::outbox;
+use crate::platform::amqp::{Connection, OutMessage, Publisher};
+
+/// Where a finance team would read.
+const FINANCE: &str = "bench.finance.queue";
+/// Messages kept for the bare publisher, which sends them again and again: some twenty megabytes.
+const KEPT_MAX: usize = 20_000;
+
+pub async fn measure(place: &Place, rows: usize, results: &mut Results) -> anyhow::Result<()> {
+    let quorum = json!({ "durable": true, "arguments": { "x-queue-type": "quorum" } });
+    place.management.put_json(&place.path("queues", FINANCE), &quorum).await?;
+    let binding = place.path("bindings", &format!("e/{DOMAIN_EXCHANGE}/q/{FINANCE}"));
+    place.management.post_json(&binding, &json!({ "routing_key": "fis.#" })).await?;
+    let pool = &place.postgres.pool;
+    Chain::read(pool, &place.name).await?.post_all(pool, rows, BATCH).await?;
+
+    let mut services = start(place, 1).await?;
+    let started = Instant::now();
+    let left = outbox::backlog(&mut *pool.acquire().await?).await?.pending;
+    all_relayed(pool, &services, rows).await?;
+    let time = started.elapsed();
+    stop(place, &mut services).await?;
+    results.add("relay", rate(usize::try_from(left)?, time));
+
+    let (mut last, mut kept) = (0, Vec::with_capacity(KEPT_MAX.min(rows)));
+    limits::consume(place, FINANCE, rows, |delivery| {
+        let sequence = delivery.properties.header_number("x-fis-sequence").unwrap_or(0);
+        anyhow::ensure!(sequence == last + 1, "{sequence} came after {last} on the feed");
+        last = sequence;
+        if kept.len() < KEPT_MAX {
+            kept.push(OutMessage {
+                exchange: DOMAIN_EXCHANGE.to_owned(),
+                routing_key: delivery.routing_key.clone(),
+                message_id: delivery.properties.message_id().unwrap_or_default().to_owned(),
+                properties: delivery.properties.carried(),
+                body: delivery.body.clone(),
+            });
+        }
+        Ok(())
+    })
+    .await?;
+    results.add("relay_limit", rate(rows, bare_publish(place, &kept, rows).await?));
+    Ok(())
+}
+
+async fn bare_publish(place: &Place, messages: &[OutMessage], rows: usize) -> anyhow::Result<Duration> {
+    let connection = Connection::open_to_publish(&place.config.amqp, "fis bench").await?;
+    let mut publisher = Publisher::open(&connection).await?;
+    let started = Instant::now();
+    let mut left = rows;
+    for window in messages.chunks(WINDOW).cycle() {
+        let window = window.get(..left.min(window.len())).unwrap_or_default();
+        publish_window(&mut publisher, window).await?;
+        left -= window.len();
+        if left == 0 {
+            break;
+        }
+    }
+    let time = started.elapsed();
+    connection.close().await;
+    Ok(time)
+}

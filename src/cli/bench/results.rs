@@ -1,0 +1,208 @@
+//! The figures of a run: each has a name and one value per round, and the median is what counts.
+
+use std::collections::BTreeMap;
+
+#[derive(Default)]
+pub struct Results {
+    samples: BTreeMap<String, Vec<u64>>,
+}
+
+impl Results {
+    pub fn add(&mut self, name: impl Into<String>, value: u64) {
+        self.samples.entry(name.into()).or_default().push(value);
+    }
+
+    pub fn add_if(&mut self, name: &str, value: Option<u64>) {
+        if let Some(value) = value {
+            self.add(name, value);
+        }
+    }
+
+    pub fn median(&self, name: &str) -> Option<u64> {
+        let mut values = self.samples.get(name)?.clone();
+        values.sort_unstable();
+        values.get(values.len() / 2).copied()
+    }
+
+    pub fn last(&self, name: &str) -> Option<u64> {
+        self.samples.get(name)?.last().copied()
+    }
+
+    /// In hundredths.
+    pub fn ratio(&self, name: &str, of: &str) -> Option<u64> {
+        Some(self.median(name)?.saturating_mul(100) / self.median(of)?.max(1))
+    }
+
+    /// Every figure of every round.
+    pub fn samples(&self) -> &BTreeMap<String, Vec<u64>> {
+        &self.samples
+    }
+}
+
+/// Two decimals, without a float.
+pub fn hundredths(value: u64) -> String {
+    format!("{}.{:02}", value / 100, value % 100)
+}
+
+/// `13,500`: rates are read by people.
+pub fn grouped(value: u64) -> String {
+    let digits = value.to_string();
+    let mut grouped = String::with_capacity(digits.len() + digits.len() / 3);
+    for (place, digit) in digits.chars().enumerate() {
+        if place > 0 && (digits.len() - place).is_multiple_of(3) {
+            grouped.push(',');
+        }
+        grouped.push(digit);
+    }
+    grouped
+}
+
+/// Milliseconds with two decimals.
+pub fn milliseconds(microseconds: u64) -> String {
+    hundredths(microseconds / 10)
+}
+
+pub struct Rate {
+    pub name: &'static str,
+    pub label: &'static str,
+    pub is_limit: bool,
+}
+
+const fn ours(name: &'static str, label: &'static str) -> Rate {
+    Rate { name, label, is_limit: false }
+}
+
+const fn limit(name: &'static str, label: &'static str) -> Rate {
+    Rate { name, label, is_limit: true }
+}
+
+/// Events per second, in the order they are shown.
+pub const RATES: [Rate; 15] = [
+    ours("drain", "drain: backlog to committed and acknowledged"),
+    ours("drain_relay", "drain and relay: backlog to confirmed on the feed"),
+    ours("loop", "full loop: publisher, intake and relay together"),
+    ours("two_instances", "drain, two instances"),
+    ours("duplicates", "duplicates recognised and acknowledged"),
+    ours("relay", "relay of a backlog, order kept, removal included"),
+    limit("relay_limit", "limit: bare confirmed publish of the same announcements"),
+    limit("posting", "limit: bare set-based posting of the same rows, 500 a time"),
+    limit("copy", "limit: the same rows by COPY, one transaction"),
+    limit("publish", "limit: bare confirmed publish of the events, window 1,000"),
+    limit("consume", "limit: bare consume, 500 an acknowledgement"),
+    limit("naive", "naive listener: one event, one transaction, one ack"),
+    ours("empty_ledger", "drain into an empty ledger, beside the next"),
+    ours("full_ledger", "drain into a full ledger"),
+    ours("backlog_drain", "drain of a long backlog, events of 1 KB"),
+];
+
+/// What must hold.
+pub enum Bound {
+    /// At least so many hundredths of another figure.
+    Ratio { of: &'static str, least: u64 },
+    /// At most so many microseconds.
+    Microseconds(u64),
+    /// At most so many KiB.
+    Kibibytes(u64),
+    /// None at all.
+    Zero,
+}
+
+pub struct Promise {
+    pub label: &'static str,
+    pub name: &'static str,
+    pub bound: Bound,
+}
+
+pub const PROMISES: [Promise; 12] = [
+    Promise {
+        label: "drain of the bare posting loop",
+        name: "drain",
+        bound: Bound::Ratio { of: "posting", least: 80 },
+    },
+    Promise { label: "drain of the naive listener", name: "drain", bound: Bound::Ratio { of: "naive", least: 2500 } },
+    Promise {
+        label: "full loop of the bare posting loop",
+        name: "loop",
+        bound: Bound::Ratio { of: "posting", least: 45 },
+    },
+    Promise { label: "two instances of one", name: "two_instances", bound: Bound::Ratio { of: "drain", least: 90 } },
+    Promise { label: "duplicates of the drain", name: "duplicates", bound: Bound::Ratio { of: "drain", least: 200 } },
+    Promise { label: "rows written for duplicates", name: "duplicates_rows_written", bound: Bound::Zero },
+    Promise {
+        label: "relay of the bare confirmed publish",
+        name: "relay",
+        bound: Bound::Ratio { of: "relay_limit", least: 80 },
+    },
+    Promise {
+        label: "full ledger of an empty one",
+        name: "full_ledger",
+        bound: Bound::Ratio { of: "empty_ledger", least: 90 },
+    },
+    Promise {
+        label: "publish to commit, p99 at 1,000 events/s",
+        name: "latency_1000_commit_p99",
+        bound: Bound::Microseconds(50_000),
+    },
+    Promise {
+        label: "commit to outbound, p99 at 1,000 events/s",
+        name: "latency_1000_relay_p99",
+        bound: Bound::Microseconds(50_000),
+    },
+    Promise {
+        label: "commit to outbound, p50 at 100 events/s",
+        name: "latency_100_relay_p50",
+        bound: Bound::Microseconds(10_000),
+    },
+    Promise {
+        label: "memory with the long backlog waiting",
+        name: "memory_backlog_kib",
+        bound: Bound::Kibibytes(150 * 1024),
+    },
+];
+
+impl Promise {
+    /// What was measured, what is wanted, and whether it holds; none where it was not measured.
+    pub fn judge(&self, results: &Results) -> Option<(String, String, bool)> {
+        Some(match self.bound {
+            Bound::Ratio { of, least } => {
+                let ratio = results.ratio(self.name, of)?;
+                (hundredths(ratio), format!("≥ {}", hundredths(least)), ratio >= least)
+            }
+            Bound::Microseconds(most) => {
+                let time = results.median(self.name)?;
+                (format!("{} ms", milliseconds(time)), format!("≤ {} ms", milliseconds(most)), time <= most)
+            }
+            Bound::Kibibytes(most) => {
+                let size = results.median(self.name)?;
+                (format!("{} MiB", size / 1024), format!("≤ {} MiB", most / 1024), size <= most)
+            }
+            Bound::Zero => {
+                let rows = results.median(self.name)?;
+                (grouped(rows), "0".to_owned(), rows == 0)
+            }
+        })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn medians_ratios_and_figures_for_people() {
+        let mut results = Results::default();
+        for value in [30, 10, 20] {
+            results.add("drain", value);
+            results.add("posting", value + 5);
+        }
+        assert_eq!(
+            (results.median("drain"), results.last("drain"), results.median("none")),
+            (Some(20), Some(20), None)
+        );
+        assert_eq!(results.ratio("drain", "posting"), Some(80));
+        let (is, wanted, kept) = PROMISES[0].judge(&results).unwrap();
+        assert_eq!((is.as_str(), wanted.as_str(), kept), ("0.80", "≥ 0.80", true));
+        assert_eq!([0, 999, 1000, 1_234_567].map(grouped), ["0", "999", "1,000", "1,234,567"]);
+        assert_eq!(milliseconds(12_345), "12.34");
+    }
+}
