@@ -14,7 +14,6 @@ use super::rate;
 use super::results::Results;
 use crate::intake::Lane;
 use crate::platform::amqp::{Connection, Consumer, Delivery};
-use crate::platform::redis::Redis;
 
 /// The tables whose rows a posting writes; the balances are three rows.
 const TABLES: [&str; 3] = ["fis_journal_entry", "fis_journal_line", "fis_outbox"];
@@ -116,7 +115,6 @@ async fn next(consumer: &mut Consumer) -> anyhow::Result<Delivery> {
 /// write it: prepared statements, no needless round trip, deliveries waiting in memory.
 async fn naive(place: &Place, events: usize) -> anyhow::Result<u64> {
     let pool = &place.postgres.pool;
-    let redis = Redis::new(&place.config.redis)?;
     let connection = Connection::open(&place.config.amqp, "fis bench").await?;
     let mut consumer = Consumer::open(&connection, Lane::Live.queue(), PREFETCH).await?;
     let mut chain = Chain::read(pool, &place.name).await?;
@@ -125,9 +123,9 @@ async fn naive(place: &Place, events: usize) -> anyhow::Result<u64> {
         let delivery = next(&mut consumer).await?;
         let event: serde_json::Value = serde_json::from_slice(&delivery.body)?;
         let key = format!("fis:ik:bench:{}", event.get("eventId").and_then(|id| id.as_str()).unwrap_or_default());
-        redis.text(&["SET", &key, "PROCESSING", "NX", "EX", "600"]).await?;
+        place.redis.text(&["SET", &key, "PROCESSING", "NX", "EX", "600"]).await?;
         chain.post(pool, 1).await?;
-        redis.text(&["SET", &key, "COMPLETED", "XX", "EX", "600"]).await?;
+        place.redis.text(&["SET", &key, "COMPLETED", "XX", "EX", "600"]).await?;
         consumer.settle(&[delivery], |_| false).await?;
     }
     let time = started.elapsed();

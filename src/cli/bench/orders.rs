@@ -1,9 +1,11 @@
 //! The events of the bench: orders with three lines, each made from its number alone, so that the bare loops can write the
 //! same rows that the service writes.
 
+use std::cell::RefCell;
 use std::ops::Range;
 use std::time::{Duration, Instant};
 
+use futures::future::try_join_all;
 use rust_decimal::Decimal;
 
 use super::place::Place;
@@ -12,8 +14,11 @@ use crate::platform::amqp::{Connection, OutMessage, Properties, PublishOutcome, 
 
 pub const TENANT: &str = "acme-shop";
 pub const BOOKS: &str = include_str!("../../../books/shop.toml");
-/// Publishes under way before their confirms are waited for.
-pub const WINDOW: usize = 1000;
+/// Publishes under way: the half of them on each of two channels of one connection, so that one has something to send while the
+/// other waits for its confirms.
+const WINDOW: usize = 1000;
+/// What waits for its confirms together.
+pub const HALF_WINDOW: usize = WINDOW / 2;
 /// What an event is filled up to where a long backlog is to be heavy.
 const HEAVY_BYTES: usize = 1024;
 
@@ -78,7 +83,7 @@ impl Order<'_> {
     }
 }
 
-/// Publishes the orders in windows, each confirmed before the next.
+/// Publishes the orders, confirmed; says how long it took.
 pub async fn publish(place: &Place, numbers: Range<usize>) -> anyhow::Result<Duration> {
     publish_as(place, numbers, |order| order.message()).await
 }
@@ -92,19 +97,36 @@ async fn publish_as(
     numbers: Range<usize>,
     message: impl Fn(Order<'_>) -> OutMessage,
 ) -> anyhow::Result<Duration> {
-    let connection = Connection::open(&place.config.amqp, "fis bench").await?;
-    let mut publisher = Publisher::open(&connection).await?;
+    let windows = numbers.clone().step_by(HALF_WINDOW).map(|start| {
+        let window = start..numbers.end.min(start + HALF_WINDOW);
+        window.map(|number| message(Order { run: &place.name, number })).collect::<Vec<_>>()
+    });
+    publish_all(place, windows).await
+}
+
+/// Publishes the windows on two channels that take turns.
+pub async fn publish_all<W: AsRef<[OutMessage]>>(
+    place: &Place,
+    windows: impl Iterator<Item = W>,
+) -> anyhow::Result<Duration> {
+    let connection = Connection::open_to_publish(&place.config.amqp, "fis bench").await?;
+    let channels = [Publisher::open(&connection).await?, Publisher::open(&connection).await?];
+    let windows = RefCell::new(windows);
+    let take_turns = async |mut publisher: Publisher| {
+        loop {
+            let next = windows.borrow_mut().next();
+            let Some(window) = next else { return anyhow::Ok(()) };
+            publish_window(&mut publisher, window.as_ref()).await?;
+        }
+    };
     let started = Instant::now();
-    for start in numbers.clone().step_by(WINDOW) {
-        let window = start..numbers.end.min(start + WINDOW);
-        let window: Vec<OutMessage> = window.map(|number| message(Order { run: &place.name, number })).collect();
-        publish_window(&mut publisher, &window).await?;
-    }
+    try_join_all(channels.map(take_turns)).await?;
     let time = started.elapsed();
     connection.close().await;
     Ok(time)
 }
 
+/// Publishes and waits for the confirms.
 pub async fn publish_window(publisher: &mut Publisher, window: &[OutMessage]) -> anyhow::Result<()> {
     let outcomes = publisher.publish(window).await?;
     let taken = outcomes.iter().all(|outcome| *outcome == PublishOutcome::Confirmed);

@@ -7,7 +7,7 @@ use super::orders::BOOKS;
 use crate::platform::amqp::Connection;
 use crate::platform::amqp::management::{Management, encode};
 use crate::platform::amqp::topology::Topology;
-use crate::platform::config::Config;
+use crate::platform::config::{self, Config};
 use crate::platform::postgres::Postgres;
 use crate::platform::redis::{Redis, RedisError};
 use crate::service;
@@ -21,6 +21,7 @@ pub struct Place {
     pub name: String,
 }
 
+const REDIS_PATIENCE_MS: u64 = 5_000;
 /// Unlinks some of the keys that match, and returns where to go on.
 const UNLINK: &str = "local found = redis.call('SCAN', ARGV[1], 'MATCH', ARGV[2], 'COUNT', 1000) \
                       if #found[2] > 0 then redis.call('UNLINK', unpack(found[2])) end return found[1]";
@@ -31,7 +32,8 @@ impl Place {
         let name = format!("fis_bench_{:08x}", fastrand::u32(..));
         let admin = Postgres::new(&config.database)?;
         let management = service::management(config)?;
-        let redis = Redis::new(&config.redis)?;
+        // The service goes on without a Redis that is slow; the bench waits for it.
+        let redis = Redis::new(&config::Redis { timeout_ms: REDIS_PATIENCE_MS, ..config.redis.clone() })?;
         let address = Connection::address(&config.amqp)?;
         let mut own = config.clone();
         own.amqp.url = elsewhere(config.amqp.url.expose(), &name).as_str().into();

@@ -30,7 +30,11 @@ impl Service {
     /// On the servers of another configuration, with a log of its own.
     pub async fn start_on(config: &Config, log: &str) -> anyhow::Result<Self> {
         let mut command = Command::new(std::env::current_exe()?);
-        command.env("FIS_AMQP_URL", config.amqp.url.expose()).env("FIS_DATABASE_URL", config.database.url.expose());
+        command
+            .env("FIS_AMQP_URL", config.amqp.url.expose())
+            .env("FIS__AMQP__MANAGEMENT_URL", &config.amqp.management_url)
+            .env("FIS_DATABASE_URL", config.database.url.expose())
+            .env("FIS_REDIS_URL", config.redis.url.expose());
         Self::spawn(command, log, false).await
     }
 
