@@ -92,8 +92,9 @@ pub async fn outbox(config: &Config, events: usize, results: &mut Results) -> an
             done = through => done?,
         }
         results.add("outbox_events", drain::as_u64(events));
-        results.add("outbox_largest_kib", largest / 1024);
-        results.add("outbox_end_kib", size().await? / 1024);
+        let end = size().await?;
+        results.add("outbox_largest_kib", largest.max(end) / 1024);
+        results.add("outbox_end_kib", end / 1024);
         drain::stop(place, &mut services).await
     })
     .await

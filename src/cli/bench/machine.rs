@@ -57,10 +57,7 @@ impl Machine {
         let commit = self.commit.as_ref().map_or_else(String::new, |commit| format!(" ({commit})"));
         vec![
             format!("fis {}{commit}, {} build, {}", self.version, self.build, self.measured_at),
-            format!(
-                "{}, {} cores, {} MiB, Linux {}, everything on this one machine",
-                self.processor, self.cores, self.memory_mib, self.kernel
-            ),
+            format!("{}, {} cores, {} MiB, Linux {}", self.processor, self.cores, self.memory_mib, self.kernel),
             format!("PostgreSQL {} ({})", self.postgres, self.postgres_settings),
             format!("RabbitMQ {}; Redis {}", self.rabbitmq, self.redis),
         ]

@@ -43,7 +43,7 @@ impl Report {
     fn footer(&self) -> Vec<String> {
         let mut lines = self.machine.lines();
         lines.push(format!(
-            "medians of {} rounds of {} orders with three lines, one tenant; each part in an empty database",
+            "medians of {} round(s) of {} orders with three lines, one tenant; each part in an empty database",
             self.rounds,
             grouped(u64::try_from(self.events).unwrap_or(u64::MAX))
         ));
