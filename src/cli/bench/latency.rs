@@ -202,11 +202,11 @@ async fn read(mut consumer: Consumer, events: usize) -> anyhow::Result<HashMap<i
         }
         unsettled.push(delivery);
         if unsettled.len() >= 100 {
-            consumer.settle(&unsettled, |_| false).await?;
+            consumer.settler().settle(&unsettled, |_| false).await?;
             unsettled.clear();
         }
     }
-    consumer.settle(&unsettled, |_| false).await?;
+    consumer.settler().settle(&unsettled, |_| false).await?;
     consumer.cancel().await?;
     Ok(arrived)
 }

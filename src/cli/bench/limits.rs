@@ -98,7 +98,7 @@ pub async fn consume(
             look(&delivery)?;
             batch.push(delivery);
         }
-        consumer.settle(&batch, |_| false).await?;
+        consumer.settler().settle(&batch, |_| false).await?;
         left -= batch.len();
     }
     let time = started.elapsed();
@@ -126,7 +126,7 @@ async fn naive(place: &Place, events: usize) -> anyhow::Result<u64> {
         place.redis.text(&["SET", &key, "PROCESSING", "NX", "EX", "600"]).await?;
         chain.post(pool, 1).await?;
         place.redis.text(&["SET", &key, "COMPLETED", "XX", "EX", "600"]).await?;
-        consumer.settle(&[delivery], |_| false).await?;
+        consumer.settler().settle(&[delivery], |_| false).await?;
     }
     let time = started.elapsed();
     connection.close().await;
