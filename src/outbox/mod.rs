@@ -12,7 +12,7 @@ mod statements;
 
 pub use feed::{first_pending, journal_message};
 pub use messages::{Entries, Place};
-pub use relay::Relay;
+pub use relay::{OWNER_QUEUE, Relay};
 pub use statements::{Backlog, backlog};
 
 use crate::domain::outbound::{CONTENT_TYPE, OutboundEvent};

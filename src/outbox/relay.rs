@@ -19,7 +19,7 @@ use crate::platform::postgres::Postgres;
 use crate::platform::time::Backoff;
 
 /// Whose connection holds this queue relays for the whole virtual host.
-const OWNER_QUEUE: &str = "fis.relay.owner";
+pub const OWNER_QUEUE: &str = "fis.relay.owner";
 /// How often a standing-by instance asks whether the owner is gone.
 const STAND_BY: Duration = Duration::from_secs(1);
 

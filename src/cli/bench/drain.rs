@@ -34,14 +34,27 @@ pub struct Drained {
     pub memory_kib: u64,
 }
 
-/// Publishes orders `first..first + events` while nothing runs, then starts the instances and waits for the end.
-pub async fn backlog(
-    place: &Place,
-    first: usize,
-    events: usize,
-    instances: usize,
-    heavy: bool,
-) -> anyhow::Result<Drained> {
+/// A backlog to be drained: orders `first..first + events`, published while nothing runs.
+#[derive(Clone, Copy)]
+pub struct Backlog {
+    pub first: usize,
+    pub events: usize,
+    pub instances: usize,
+    /// Events of a kilobyte.
+    pub heavy: bool,
+    /// The relay waits until everything is posted: what is measured is the intake alone.
+    pub relay_waits: bool,
+}
+
+impl Backlog {
+    pub fn of(events: usize) -> Self {
+        Self { first: 0, events, instances: 1, heavy: false, relay_waits: false }
+    }
+}
+
+/// Publishes a backlog, then starts the instances and waits for the end.
+pub async fn backlog(place: &Place, backlog: Backlog) -> anyhow::Result<Drained> {
+    let Backlog { first, events, instances, heavy, relay_waits } = backlog;
     let pool = &place.postgres.pool;
     let numbers = first..first + events;
     let base = posted(pool).await?;
@@ -50,6 +63,7 @@ pub async fn backlog(
         false => orders::publish(place, numbers).await?,
     };
     let (before, footprint) = (Spent::of_servers(place).await, usage::Footprint::of(place).await?);
+    let owner = if relay_waits { Some(own_relay(place).await?) } else { None };
     let mut services = start(place, instances).await?;
     let started = Instant::now();
     // The lanes begin while the service reports ready: what was posted by then is not counted as time but as work done.
@@ -61,11 +75,17 @@ pub async fn backlog(
     })
     .await?;
     let drained = started.elapsed();
-    all_relayed(pool, &services, events).await?;
+    if owner.is_none() {
+        all_relayed(pool, &services, events).await?;
+    }
     let relayed = started.elapsed();
     let mut spent = Spent::of_servers(place).await.since(&before).per_event(events);
     spent.fis =
         services.iter().map(|service| usage::cpu(service.id())).sum::<Option<u64>>().map(|all| all / as_u64(events));
+    if let Some(owner) = owner {
+        owner.close().await;
+        all_relayed(pool, &services, events).await?;
+    }
     spent.bytes = usage::Footprint::of(place).await?.since(&footprint, events);
     let memory_kib = services.iter().filter_map(|service| usage::peak_kib(service.id())).max().unwrap_or(0);
     stop(place, &mut services).await?;
@@ -77,6 +97,13 @@ pub async fn backlog(
         spent,
         memory_kib,
     })
+}
+
+/// Takes the relay's place at the broker, so that the service's own stands by.
+async fn own_relay(place: &Place) -> anyhow::Result<Connection> {
+    let connection = Connection::open(&place.config.amqp, "fis bench").await?;
+    anyhow::ensure!(connection.try_own(outbox::OWNER_QUEUE).await?, "another relay is at work");
+    Ok(connection)
 }
 
 /// Publisher, intake and relay together, from the first publish until the last event is confirmed out.

@@ -3,7 +3,7 @@
 
 use std::time::Duration;
 
-use super::drain::{self, backlog};
+use super::drain::{self, Backlog, backlog};
 use super::orders;
 use super::place::Place;
 use super::posting::Chain;
@@ -29,9 +29,11 @@ pub async fn full_ledger(
         interruptible(Box::pin(fill(&full, entries))).await?;
         results.add("ledger_entries", drain::as_u64(entries));
         for round in 0..usize::try_from(rounds)? {
-            let empty = in_place(config, async |empty| backlog(empty, 0, events, 1, false).await).await?;
+            let empty = in_place(config, async |empty| backlog(empty, Backlog::of(events)).await).await?;
             results.add("empty_ledger", empty.drain);
-            let drained = interruptible(Box::pin(backlog(&full, round * events, events, 1, false))).await?;
+            let drained =
+                interruptible(Box::pin(backlog(&full, Backlog { first: round * events, ..Backlog::of(events) })))
+                    .await?;
             results.add("full_ledger", drained.drain);
         }
         Ok(())
@@ -58,7 +60,7 @@ async fn fill(place: &Place, entries: usize) -> anyhow::Result<()> {
 /// Drains a backlog of events of a kilobyte, and looks at the memory.
 pub async fn memory(config: &Config, events: usize, results: &mut Results) -> anyhow::Result<()> {
     in_place(config, async |place| {
-        let drained = backlog(place, 0, events, 1, true).await?;
+        let drained = backlog(place, Backlog { heavy: true, ..Backlog::of(events) }).await?;
         results.add("backlog_events", drain::as_u64(events));
         results.add("backlog_drain", drained.drain);
         results.add("memory_backlog_kib", drained.memory_kib);

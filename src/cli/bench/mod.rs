@@ -23,7 +23,7 @@ use std::process::ExitCode;
 use std::time::Duration;
 
 use crate::platform::config::Config;
-use drain::Drained;
+use drain::{Backlog, Drained};
 use machine::Machine;
 use orders::{BOOKS, Order};
 use place::Place;
@@ -153,8 +153,14 @@ impl Bench {
         }
         if self.has(Part::Drain) || self.has(Part::Duplicates) || self.has(Part::Instances) {
             in_place(config, async |place| {
-                keep(drain::backlog(place, 0, events, 1, false).await?, results);
-                tell(results, &["drain", "drain_relay"]);
+                let alone = Backlog { relay_waits: true, ..Backlog::of(events) };
+                let drained = drain::backlog(place, alone).await?;
+                results.add("drain", drained.drain);
+                results.add("drain_publish", drained.publish);
+                keep_times("intake", &drained, results);
+                let beside = Backlog { first: events, ..Backlog::of(events) };
+                keep(&drain::backlog(place, beside).await?, results);
+                tell(results, &["drain", "drain_beside", "drain_relay"]);
                 if self.has(Part::Duplicates) {
                     drain::duplicates(place, events, results).await?;
                     tell(results, &["duplicates"]);
@@ -168,7 +174,10 @@ impl Bench {
             tell(results, &["loop"]);
         }
         if self.has(Part::Instances) {
-            let two = in_place(config, async |place| drain::backlog(place, 0, events, 2, false).await).await?;
+            let two = in_place(config, async |place| {
+                drain::backlog(place, Backlog { instances: 2, ..Backlog::of(events) }).await
+            })
+            .await?;
             results.add("two_instances", two.drain);
             tell(results, &["two_instances"]);
         }
@@ -230,22 +239,23 @@ async fn interruptible<T>(work: impl Future<Output = anyhow::Result<T>>) -> anyh
     }
 }
 
-fn keep(drained: Drained, results: &mut Results) {
-    results.add("drain", drained.drain);
+fn keep(drained: &Drained, results: &mut Results) {
+    results.add("drain_beside", drained.drain);
     results.add("drain_relay", drained.relay);
-    results.add("drain_publish", drained.publish);
     results.add("memory_kib", drained.memory_kib);
-    let spent = drained.spent;
-    for (name, time) in [
-        ("cpu_fis", spent.fis),
-        ("cpu_postgres", spent.postgres),
-        ("cpu_rabbitmq", spent.rabbitmq),
-        ("cpu_redis", spent.redis),
-    ] {
-        results.add_if(name, time);
+    keep_times("cpu", drained, results);
+    for (name, bytes) in &drained.spent.bytes {
+        results.add(*name, *bytes);
     }
-    for (name, bytes) in spent.bytes {
-        results.add(name, bytes);
+}
+
+/// Processor time, under names that begin like this.
+fn keep_times(prefix: &str, drained: &Drained, results: &mut Results) {
+    let spent = &drained.spent;
+    for (name, time) in
+        [("fis", spent.fis), ("postgres", spent.postgres), ("rabbitmq", spent.rabbitmq), ("redis", spent.redis)]
+    {
+        results.add_if(&format!("{prefix}_{name}"), time);
     }
 }
 
