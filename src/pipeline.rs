@@ -17,6 +17,7 @@
 
 mod origin;
 mod posting;
+mod rehearse;
 mod road;
 mod verdicts;
 
@@ -167,8 +168,8 @@ impl Pipeline {
         let known = claim::claim(&self.redis, ledger, &keys, time::now()).await;
         let mut verdicts: Vec<Option<Verdict>> = vec![None; events.len()];
         for (place, _) in places.iter().zip(&known).filter(|(_, known)| **known) {
-            // Only PostgreSQL knows whether its batch has counted it, and how large that is.
-            if events.get(*place).is_some_and(|event| event.origin.member().is_some()) {
+            // Only PostgreSQL knows whether its batch has counted it, and only there a replayed letter can be resolved.
+            if events.get(*place).is_some_and(|event| event.origin.member().is_some() || event.origin.is_replay()) {
                 continue;
             }
             if let Some(verdict) = verdicts.get_mut(*place) {

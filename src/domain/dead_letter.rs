@@ -9,9 +9,13 @@ use super::event::Identity;
 use super::json::Json;
 use super::money::Currency;
 
+/// Says of which letter a message is the replay. It is a hint and never a proof: which letter a message is, its content says.
+pub const LETTER_HEADER: &str = "x-fis-dead-letter";
+
 #[derive(Debug, Clone)]
 pub struct DeadLetter {
     pub id: String,
+    pub payload_hash: Option<String>,
     pub identity: Identity,
     pub routing_key: String,
     pub lane: &'static str,

@@ -25,6 +25,10 @@ pub struct Item<'a> {
 pub trait Source {
     fn dead_letter(&self, failure: Failure) -> DeadLetter;
     fn retry(&self, attempts: u32) -> RetryMessage;
+    /// The content id of a message that says it is the replay of a dead letter.
+    fn replayed(&self) -> Option<String> {
+        None
+    }
 }
 
 #[derive(Clone)]

@@ -12,7 +12,7 @@
 //! | 5 | `insert_lines` | – | |
 //! | 6 | `add_to_balances` | balance rows, in key order | the head lock already serialises a tenant; the order keeps it so |
 //! | 7 | `insert_outbox_entries`, `insert_retries`, `insert_rejections` | – | what leaves, decided in the same commit |
-//! | 8 | `release_held`, `upsert_held`, `free_waiting_for`, `upsert_dead_letters`, `write_tally` | waiting outbox rows, those that the relay has locked left out | only where the batch has some |
+//! | 8 | `release_held`, `upsert_held`, `free_waiting_for`, `upsert_dead_letters`, `letters::settle`, `write_tally` | waiting outbox rows, those that the relay has locked left out | only where the batch has some |
 //! | 9 | `move_heads` | – | last, and it must return a row per tenant: in a broken transaction it fails, so `commit` can not pretend |
 //!
 //! A batch has the same result as its events posted one by one in delivery order. Several instances may post at once: a
@@ -24,6 +24,7 @@ pub mod books;
 mod decide;
 pub mod held;
 mod item;
+mod letters;
 mod post;
 pub mod read;
 mod receipt;
@@ -36,7 +37,7 @@ mod waiting;
 pub use batches::{StoredBatch, find_batch};
 pub use decide::{Known, Plan, Posted, Receipt, Verdict, decide};
 pub use item::{Item, ItemFacts, RetryMessage, Source, Step};
-pub use post::{Committed, PostError, post};
+pub use post::{Committed, PostError, Rehearsal, post, rehearse};
 pub use receipt::{Account, Letter, account_of};
 pub use revert::{RevertError, revert};
 pub use tally::{BatchProgress, Member, Progress};

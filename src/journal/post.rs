@@ -4,14 +4,15 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::time::Instant;
 
-use sqlx::PgPool;
+use sqlx::{PgConnection, PgPool};
 
-use super::decide::{Known, Verdict, decide, reversed_events};
+use super::decide::{Known, Plan, Verdict, decide, reversed_events};
 use super::item::Item;
 use super::statements;
 use super::tally::BatchProgress;
 use super::waiting::{self, PropertiesText};
-use super::{batches, held};
+use super::{batches, held, letters};
+use crate::domain::chain::ChainedEntry;
 use crate::domain::ids::TenantId;
 use crate::platform::faults::{self, crash_point};
 use crate::platform::{metrics, time};
@@ -40,59 +41,99 @@ pub struct Committed {
 ///
 /// # Errors
 /// Nothing is committed; except that after a lost answer to `commit` it may be, which the next try finds out.
-pub async fn post(pool: &PgPool, mut items: Vec<Item<'_>>, properties: PropertiesText) -> Result<Committed, PostError> {
+pub async fn post(pool: &PgPool, items: Vec<Item<'_>>, properties: PropertiesText) -> Result<Committed, PostError> {
     let started = Instant::now();
     let mut transaction = pool.begin().await?;
-    let mut known = Known::default();
-
-    let versions = mapped_versions(&items);
-    let members = items.iter().filter_map(|item| item.member.as_ref()).map(|member| &member.tenant_id);
-    let tenants: BTreeSet<TenantId> = versions.keys().chain(members).cloned().collect();
-    let tenants: Vec<&str> = tenants.iter().map(TenantId::as_str).collect();
-    let heads = statements::lock_heads(&mut transaction, &tenants).await?;
-    for (tenant, version) in &versions {
-        if heads.get(tenant).map(|head| head.books_version) != *version {
-            transaction.rollback().await?;
-            return Err(PostError::StaleBooks);
+    let committed = match write(&mut transaction, items, properties).await {
+        Ok((committed, _)) => committed,
+        Err(error) => {
+            // Also a statement's error: the heads are free again before the batch is tried once more.
+            let _ = transaction.rollback().await;
+            return Err(error);
         }
-    }
-    known.heads = heads.into_iter().map(|(tenant, head)| (tenant, head.chain)).collect();
-    known.posted = statements::find_posted(&mut transaction, &items).await?;
-    let reversed = reversed_events(&items);
-    if !reversed.is_empty() {
-        known.originals = statements::find_originals(&mut transaction, &reversed).await?;
-    }
-    // Without a head there is no lock under which to count.
-    for item in &mut items {
-        item.member = item.member.take().filter(|member| known.heads.contains_key(&member.tenant_id));
-    }
-    known.tally = batches::find_tally(&mut transaction, &items).await?;
-
-    let now = time::now();
-    let (verdicts, plan) = decide(items, &mut known, now, &mut || fastrand::u64(0..=1000));
-    if !plan.entries.is_empty() {
-        statements::insert_entries(&mut transaction, &plan.entries).await?;
-        statements::insert_lines(&mut transaction, &plan.entries).await?;
-        statements::add_to_balances(&mut transaction, &plan.entries).await?;
-        statements::insert_outbox_entries(&mut transaction, &plan.entries).await?;
-    }
-    let places = waiting::insert_retries(&mut transaction, &plan.held).await?;
-    waiting::insert_announcements(&mut transaction, &plan, now, properties).await?;
-    let held_before = waiting::release_held(&mut transaction, &plan.released).await?;
-    waiting::upsert_held(&mut transaction, &plan.held, &places, now).await?;
-    // After `upsert_held`: an event may wait for a later one of the same batch.
-    if !plan.entries.is_empty() && (held_before || !plan.held.is_empty()) {
-        held::free_waiting_for(&mut transaction, &plan.entries).await?;
-    }
-    waiting::upsert_dead_letters(&mut transaction, &plan.rejected, now).await?;
-    let batches = batches::write_tally(&mut transaction, &known.tally, &plan.tally, now).await?;
-    let position = statements::move_heads(&mut transaction, &known.heads, &plan.moved).await?;
-
+    };
     crash_point(faults::BEFORE_COMMIT);
     transaction.commit().await?;
     crash_point(faults::AFTER_COMMIT);
     metrics::posted_in(started.elapsed());
-    Ok(Committed { verdicts, batches, position })
+    Ok(committed)
+}
+
+/// What a batch would come to.
+pub struct Rehearsal {
+    pub verdicts: Vec<Verdict>,
+    /// The entries that would have been posted.
+    pub entries: Vec<ChainedEntry>,
+}
+
+/// Everything that `post` does, except the commit: the transaction is rolled back. The tenants' heads are locked meanwhile.
+///
+/// # Errors
+/// As `post`.
+pub async fn rehearse(pool: &PgPool, items: Vec<Item<'_>>, properties: PropertiesText) -> Result<Rehearsal, PostError> {
+    let mut transaction = pool.begin().await?;
+    let (committed, plan) = write(&mut transaction, items, properties).await?;
+    transaction.rollback().await?;
+    Ok(Rehearsal { verdicts: committed.verdicts, entries: plan.entries })
+}
+
+/// The statements of the phase table, without begin and commit. An error leaves a transaction to be dropped.
+async fn write(
+    db: &mut PgConnection,
+    mut items: Vec<Item<'_>>,
+    properties: PropertiesText,
+) -> Result<(Committed, Plan), PostError> {
+    let mut known = read(db, &mut items).await?;
+    let now = time::now();
+    let replayed = letters::replayed(&items);
+    let (verdicts, mut plan) = decide(items, &mut known, now, &mut || fastrand::u64(0..=1000));
+    if !plan.entries.is_empty() {
+        statements::insert_entries(&mut *db, &plan.entries).await?;
+        statements::insert_lines(&mut *db, &plan.entries).await?;
+        statements::add_to_balances(&mut *db, &plan.entries).await?;
+        statements::insert_outbox_entries(&mut *db, &plan.entries).await?;
+    }
+    let places = waiting::insert_retries(&mut *db, &plan.held).await?;
+    letters::adopt(&mut *db, &mut plan.rejected).await?;
+    waiting::insert_announcements(&mut *db, &plan, now, properties).await?;
+    let held_before = waiting::release_held(&mut *db, &plan.released).await?;
+    waiting::upsert_held(&mut *db, &plan.held, &places, now).await?;
+    // After `upsert_held`: an event may wait for a later one of the same batch.
+    if !plan.entries.is_empty() && (held_before || !plan.held.is_empty()) {
+        held::free_waiting_for(&mut *db, &plan.entries).await?;
+    }
+    waiting::upsert_dead_letters(&mut *db, &plan.rejected, now).await?;
+    letters::settle(&mut *db, &verdicts, &replayed, &plan.entries, now).await?;
+    let batches = batches::write_tally(&mut *db, &known.tally, &plan.tally, now).await?;
+    let position = statements::move_heads(&mut *db, &known.heads, &plan.moved).await?;
+    Ok((Committed { verdicts, batches, position }, plan))
+}
+
+/// Locks the heads, then reads what the ledger knows of the batch.
+async fn read(db: &mut PgConnection, items: &mut [Item<'_>]) -> Result<Known, PostError> {
+    let mut known = Known::default();
+    let versions = mapped_versions(items);
+    let members = items.iter().filter_map(|item| item.member.as_ref()).map(|member| &member.tenant_id);
+    let tenants: BTreeSet<TenantId> = versions.keys().chain(members).cloned().collect();
+    let tenants: Vec<&str> = tenants.iter().map(TenantId::as_str).collect();
+    let heads = statements::lock_heads(&mut *db, &tenants).await?;
+    for (tenant, version) in &versions {
+        if heads.get(tenant).map(|head| head.books_version) != *version {
+            return Err(PostError::StaleBooks);
+        }
+    }
+    known.heads = heads.into_iter().map(|(tenant, head)| (tenant, head.chain)).collect();
+    known.posted = statements::find_posted(&mut *db, items).await?;
+    let reversed = reversed_events(items);
+    if !reversed.is_empty() {
+        known.originals = statements::find_originals(&mut *db, &reversed).await?;
+    }
+    // Without a head there is no lock under which to count.
+    for item in &mut *items {
+        item.member = item.member.take().filter(|member| known.heads.contains_key(&member.tenant_id));
+    }
+    known.tally = batches::find_tally(&mut *db, items).await?;
+    Ok(known)
 }
 
 /// The version of the books that each tenant's items were mapped with; `None` where the tenant had none.

@@ -158,13 +158,17 @@ pub async fn upsert_dead_letters(
     sqlx::query(
         "insert into fis_dead_letter as d
              (id, tenant_id, event_id, event_type, routing_key, lane, reason, detail, attempts, amount, currency,
-              message_id, correlation_id, properties, body, first_seen_at, last_seen_at)
-         select *, $16, $16
+              message_id, correlation_id, properties, body, payload_hash, first_seen_at, last_seen_at)
+         select *, $17, $17
            from unnest($1::text[], $2::text[], $3::text[], $4::text[], $5::text[], $6::text[], $7::text[], $8::text[],
-                       $9::integer[], $10::numeric[], $11::text[], $12::text[], $13::text[], $14::text[], $15::bytea[])
+                       $9::integer[], $10::numeric[], $11::text[], $12::text[], $13::text[], $14::text[], $15::bytea[],
+                       $16::text[])
              on conflict (id)
              do update set reason = excluded.reason, detail = excluded.detail, attempts = d.attempts + excluded.attempts,
-                           status = 'parked', last_seen_at = excluded.last_seen_at",
+                           status = 'parked', resolved_as = null, entry_id = null, settled_at = null,
+                           last_seen_at = excluded.last_seen_at
+             -- What was superseded or edited conflicts with what was booked instead of it: that is no news.
+             where not (d.status = 'resolved' and d.resolved_as <> 'ignored' and excluded.reason = 'idempotency_conflict')",
     )
     .bind(column!(letters, (letter, _) => letter.id.as_str()))
     .bind(column!(letters, (letter, _) => letter.identity.tenant_id.as_ref().map(TenantId::as_str)))
@@ -181,6 +185,7 @@ pub async fn upsert_dead_letters(
     .bind(column!(letters, (letter, _) => letter.identity.correlation_id.as_deref()))
     .bind(column!(letters, (letter, _) => letter.properties.as_str()))
     .bind(column!(letters, (letter, _) => letter.body.as_slice()))
+    .bind(column!(letters, (letter, _) => letter.payload_hash.as_deref()))
     .bind(now)
     .execute(db)
     .await?;

@@ -74,7 +74,7 @@ impl Parking {
             let (own, rejected): (Vec<_>, Vec<_>) = letters.partition(|(_, by_broker)| *by_broker);
             let strip =
                 |letters: Vec<(DeadLetter, bool)>| letters.into_iter().map(|(letter, _)| letter).collect::<Vec<_>>();
-            let new = self.record(&strip(rejected), &strip(own)).await?;
+            let new = self.record(strip(rejected), strip(own)).await?;
             crash_point(faults::AFTER_PARK);
             receiver.consumer().settler().settle(&batch, |_| false).await?;
             backoff.reset();
@@ -89,14 +89,16 @@ impl Parking {
 impl Parking {
     /// Writes the letters down, and tells the publishers of those that nobody has told: in one transaction. Returns how many
     /// were news.
-    async fn record(&self, rejected: &[DeadLetter], own: &[DeadLetter]) -> Result<u64, sqlx::Error> {
+    async fn record(&self, mut rejected: Vec<DeadLetter>, mut own: Vec<DeadLetter>) -> Result<u64, sqlx::Error> {
         let now = time::now();
         let mut transaction = self.postgres.pool.begin().await?;
-        let mut new = statements::insert_unrecorded(&mut transaction, rejected, now).await?;
-        new.extend(statements::upsert_given_up(&mut transaction, own, now).await?);
+        statements::adopt(&mut transaction, &mut rejected).await?;
+        statements::adopt(&mut transaction, &mut own).await?;
+        let mut new = statements::insert_unrecorded(&mut transaction, &rejected, now).await?;
+        new.extend(statements::upsert_given_up(&mut transaction, &own, now).await?);
         let count = u64::try_from(new.len()).unwrap_or(u64::MAX);
         // The same letter twice in a batch is one rejection: its id is taken out by the first.
-        let news = rejected.iter().chain(own).filter(|letter| new.remove(&letter.id));
+        let news = rejected.iter().chain(&own).filter(|letter| new.remove(&letter.id));
         tell::insert_rejections(&mut transaction, news, now, self.properties).await?;
         transaction.commit().await?;
         Ok(count)
@@ -124,7 +126,7 @@ fn unrecorded(delivery: &Delivery, default_tenant: Option<&TenantId>) -> (DeadLe
         content_type: delivery.properties.content_type(),
         header: &header,
     };
-    let (identity, failure, money) = match decode(message, default_tenant) {
+    let (identity, failure, money, payload_hash) = match decode(message, default_tenant) {
         Ok(event) => {
             let (queue, reason) =
                 death.as_ref().map_or(("somewhere", "unknown"), |death| (&death.queue, &death.reason));
@@ -137,12 +139,13 @@ fn unrecorded(delivery: &Delivery, default_tenant: Option<&TenantId>) -> (DeadLe
                 event_type: Some(event.event_type),
                 correlation_id: event.correlation_id,
             };
-            (identity, failure, money)
+            (identity, failure, money, Some(event.payload_hash))
         }
-        Err(undecodable) => (undecodable.identity, undecodable.failure, None),
+        Err(undecodable) => (undecodable.identity, undecodable.failure, None, None),
     };
     let letter = DeadLetter {
         id: letter_id(delivery, &routing_key),
+        payload_hash,
         identity,
         lane: lane_of(death.as_ref().map_or("", |death| &death.queue)),
         failure,

@@ -1,12 +1,30 @@
 //! The SQL of parking.
 
-use std::collections::HashSet;
+use std::collections::{HashMap, HashSet};
 
 use chrono::{DateTime, Utc};
 use sqlx::PgConnection;
 
 use crate::domain::dead_letter::DeadLetter;
 use crate::domain::ids::{EventId, EventType, TenantId};
+
+/// An edited copy goes by the name of the letter it was made from.
+pub async fn adopt(db: &mut PgConnection, letters: &mut [DeadLetter]) -> Result<(), sqlx::Error> {
+    let ids: Vec<&str> = letters.iter().map(|letter| letter.id.as_str()).collect();
+    let copies: HashMap<String, String> =
+        sqlx::query_as("select copy_id, letter_id from fis_dead_letter_edit where copy_id = any($1) order by edit_no")
+            .bind(ids)
+            .fetch_all(db)
+            .await?
+            .into_iter()
+            .collect();
+    for letter in letters {
+        if let Some(original) = copies.get(&letter.id) {
+            letter.id.clone_from(original);
+        }
+    }
+    Ok(())
+}
 
 /// Writes down what the pipeline has not written down already; returns the ids of those that were new.
 pub async fn insert_unrecorded(
@@ -31,7 +49,8 @@ pub async fn upsert_given_up(
         }
     }
     let conflict = "on conflict (id) do update set reason = excluded.reason, detail = excluded.detail,
-                        attempts = fis_dead_letter.attempts + 1, status = 'parked', last_seen_at = excluded.last_seen_at";
+                        attempts = fis_dead_letter.attempts + 1, status = 'parked', resolved_as = null, entry_id = null,
+                        settled_at = null, last_seen_at = excluded.last_seen_at";
     insert(db, &unique, now, conflict).await
 }
 
@@ -53,10 +72,10 @@ async fn insert(
     let written: Vec<String> = sqlx::query_scalar(sqlx::AssertSqlSafe(format!(
         "insert into fis_dead_letter
              (id, tenant_id, event_id, event_type, routing_key, lane, reason, detail, message_id, correlation_id,
-              properties, body, first_seen_at, last_seen_at)
-         select *, $13, $13
+              properties, body, amount, currency, payload_hash, first_seen_at, last_seen_at)
+         select *, $16, $16
            from unnest($1::text[], $2::text[], $3::text[], $4::text[], $5::text[], $6::text[], $7::text[], $8::text[],
-                       $9::text[], $10::text[], $11::text[], $12::bytea[])
+                       $9::text[], $10::text[], $11::text[], $12::bytea[], $13::numeric[], $14::text[], $15::text[])
              {conflict}
        returning id"
     )))
@@ -72,6 +91,9 @@ async fn insert(
     .bind(column!(letter => letter.identity.correlation_id.as_deref()))
     .bind(column!(letter => letter.properties.as_str()))
     .bind(column!(letter => letter.body.as_slice()))
+    .bind(column!(letter => letter.money.map(|(amount, _)| amount)))
+    .bind(column!(letter => letter.money.map(|(_, currency)| currency.code())))
+    .bind(column!(letter => letter.payload_hash.as_deref()))
     .bind(now)
     .fetch_all(db)
     .await?;

@@ -2,7 +2,7 @@
 
 use chrono::{DateTime, Utc};
 
-use crate::domain::dead_letter::{DeadLetter, money_of};
+use crate::domain::dead_letter::{DeadLetter, LETTER_HEADER, money_of};
 use crate::domain::disposition::Failure;
 use crate::domain::event::{BatchRef, Identity, InboundEvent, Undecodable};
 use crate::domain::money::Currency;
@@ -24,12 +24,21 @@ pub struct Origin<'a> {
     identity: Identity,
     batch: Option<BatchRef>,
     money: Option<(rust_decimal::Decimal, Currency)>,
+    payload_hash: Option<String>,
     pub received_at: DateTime<Utc>,
 }
 
 impl<'a> Origin<'a> {
     pub fn new(delivery: &'a Delivery, lane: Lane) -> Self {
-        Self { delivery, lane, identity: Identity::default(), batch: None, money: None, received_at: time::now() }
+        Self {
+            delivery,
+            lane,
+            identity: Identity::default(),
+            batch: None,
+            money: None,
+            payload_hash: None,
+            received_at: time::now(),
+        }
     }
 
     /// Remembers who the event is, where that could be read.
@@ -38,6 +47,7 @@ impl<'a> Origin<'a> {
             Ok(event) => {
                 self.money = money_of(&event.payload);
                 self.batch.clone_from(&event.batch);
+                self.payload_hash = Some(event.payload_hash.clone());
                 Identity {
                     tenant_id: Some(event.tenant_id.clone()),
                     event_id: Some(event.event_id.clone()),
@@ -77,6 +87,11 @@ impl<'a> Origin<'a> {
         }
     }
 
+    /// It says that it is the replay of a dead letter, so PostgreSQL must see it: only there can the letter be resolved.
+    pub fn is_replay(&self) -> bool {
+        self.delivery.properties.header(LETTER_HEADER).is_some()
+    }
+
     fn attempts(&self) -> u32 {
         self.delivery.properties.header_number(ATTEMPT_HEADER).and_then(|n| u32::try_from(n).ok()).unwrap_or(0)
     }
@@ -109,6 +124,7 @@ impl Source for Origin<'_> {
         identity.correlation_id = self.correlation_id();
         DeadLetter {
             id: parking::letter_id(self.delivery, &self.delivery.routing_key),
+            payload_hash: self.payload_hash.clone(),
             identity,
             routing_key: storable(&self.delivery.routing_key),
             lane: self.lane.name(),
@@ -119,6 +135,10 @@ impl Source for Origin<'_> {
             properties: properties.to_text(),
             body: self.delivery.body.clone(),
         }
+    }
+
+    fn replayed(&self) -> Option<String> {
+        self.is_replay().then(|| parking::letter_id(self.delivery, &self.delivery.routing_key))
     }
 
     fn retry(&self, attempts: u32) -> RetryMessage {

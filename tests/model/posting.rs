@@ -176,6 +176,7 @@ struct Nobody;
 impl Source for Nobody {
     fn dead_letter(&self, failure: Failure) -> DeadLetter {
         DeadLetter {
+            payload_hash: None,
             id: "dl".to_owned(),
             identity: Identity::default(),
             routing_key: String::new(),

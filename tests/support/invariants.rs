@@ -101,8 +101,9 @@ impl World {
         let posted = keyed(posted.fetch_all(&self.pool).await.unwrap());
         let held = sqlx::query_as("select tenant_id, event_id, payload_hash from fis_held");
         let held = keyed(held.fetch_all(&self.pool).await.unwrap());
-        let dead =
-            sqlx::query_as::<_, (String, Vec<u8>, String)>("select routing_key, body, reason from fis_dead_letter");
+        let dead = sqlx::query_as::<_, (String, Vec<u8>, String)>(
+            "select routing_key, body, reason from fis_dead_letter where status <> 'resolved'",
+        );
         let dead: HashMap<(String, Vec<u8>), String> = dead
             .fetch_all(&self.pool)
             .await

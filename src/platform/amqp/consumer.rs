@@ -41,6 +41,12 @@ impl Delivery {
         self.tag
     }
 
+    /// A message that did not come off the broker: nobody waits to hear about it.
+    #[must_use]
+    pub fn imagined(routing_key: String, properties: Properties, body: Vec<u8>) -> Self {
+        Self { tag: 0, routing_key, properties, body, redelivered: false, is_first: false }
+    }
+
     /// How often the broker has delivered it before. On a first delivery the header is not the broker's: whoever forwarded
     /// the message has copied it.
     #[must_use]

@@ -161,6 +161,15 @@ impl Properties {
         self.with_headers([], [(name, Some(value))])
     }
 
+    #[must_use]
+    pub fn without_header(mut self, name: &str) -> Self {
+        let headers = self.0.headers().iter().flatten().filter(|(known, _)| known.as_str() != name);
+        let headers: std::collections::BTreeMap<_, _> =
+            headers.map(|(name, value)| (name.clone(), value.clone())).collect();
+        self.0 = self.0.clone().with_headers(headers.into());
+        self
+    }
+
     /// Texts and whole numbers at once: each call copies all headers.
     #[must_use]
     pub fn with_headers<'a>(

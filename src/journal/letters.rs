@@ -1,0 +1,146 @@
+//! What posting means for the dead letters. Verdicts enter; letters whose event is in the books, or is none of their business,
+//! become resolved in the same transaction, with the entry that proves it. Which letter a message is, its content says:
+//! a header that a publisher could forge decides nothing here.
+
+use std::collections::HashMap;
+
+use chrono::{DateTime, Utc};
+use sqlx::PgConnection;
+
+use super::decide::Verdict;
+use super::item::Item;
+use crate::domain::chain::ChainedEntry;
+use crate::domain::dead_letter::DeadLetter;
+use crate::domain::ids::entry_id;
+
+/// The content ids of the messages that say they are replays, by place.
+pub fn replayed(items: &[Item<'_>]) -> Vec<Option<String>> {
+    items.iter().map(|item| item.source.replayed()).collect()
+}
+
+/// An edited copy that is rejected goes by the name of the letter it was made from: one event, one letter.
+pub async fn adopt(db: &mut PgConnection, rejected: &mut [DeadLetter]) -> Result<(), sqlx::Error> {
+    if rejected.is_empty() {
+        return Ok(());
+    }
+    let ids: Vec<&str> = rejected.iter().map(|letter| letter.id.as_str()).collect();
+    let copies: HashMap<String, String> =
+        sqlx::query_as("select copy_id, letter_id from fis_dead_letter_edit where copy_id = any($1) order by edit_no")
+            .bind(ids)
+            .fetch_all(db)
+            .await?
+            .into_iter()
+            .collect();
+    for letter in rejected {
+        if let Some(original) = copies.get(&letter.id) {
+            letter.id.clone_from(original);
+        }
+    }
+    Ok(())
+}
+
+/// Resolves the letters whose replays came to an end, and those whose event was posted without one.
+pub async fn settle(
+    db: &mut PgConnection,
+    verdicts: &[Verdict],
+    replayed: &[Option<String>],
+    entries: &[ChainedEntry],
+    now: DateTime<Utc>,
+) -> Result<(), sqlx::Error> {
+    let mut done = Done::default();
+    for (verdict, letter) in verdicts.iter().zip(replayed) {
+        let Some(id) = letter else { continue };
+        match verdict {
+            Verdict::Posted(receipt) => done.push(id, Some(&receipt.entry_id), "posted"),
+            Verdict::Duplicate(receipt) => done.push(id, receipt.as_ref().map(|r| r.entry_id.as_str()), "duplicate"),
+            Verdict::Ignored => done.push(id, None, "ignored"),
+            // Held: its retry carries the header on. Rejected: the letter is parked again, with the new reason.
+            Verdict::Held(_) | Verdict::Rejected { .. } => {}
+        }
+    }
+    if !done.ids.is_empty() {
+        resolve(db, &done, now).await?;
+    }
+    if !entries.is_empty() && any_open(db).await? {
+        supersede(db, entries, now).await?;
+    }
+    Ok(())
+}
+
+#[derive(Default)]
+struct Done<'a> {
+    ids: Vec<&'a str>,
+    entries: Vec<Option<&'a str>>,
+    outcomes: Vec<&'static str>,
+}
+
+impl<'a> Done<'a> {
+    fn push(&mut self, id: &'a str, entry: Option<&'a str>, outcome: &'static str) {
+        self.ids.push(id);
+        self.entries.push(entry);
+        self.outcomes.push(outcome);
+    }
+}
+
+async fn resolve(db: &mut PgConnection, done: &Done<'_>, now: DateTime<Utc>) -> Result<(), sqlx::Error> {
+    // Delivered twice in one batch it is posted and its own duplicate: `posted` comes first.
+    sqlx::query(
+        "with done (id, entry_id, outcome) as (select * from unnest($1::text[], $2::text[], $3::text[])),
+              own as (select distinct on (1) coalesce(e.letter_id, done.id) as id, done.entry_id, done.outcome, e.edit_no
+                        from done
+                        left join fis_dead_letter_edit e on e.copy_id = done.id
+                       order by 1, done.outcome desc, e.edit_no desc),
+              resolved as (update fis_dead_letter d
+                              set status = 'resolved', resolved_as = own.outcome, entry_id = own.entry_id, settled_at = $4
+                             from own
+                            where d.id = own.id and d.status in ('parked', 'replaying')
+                        returning d.id, own.entry_id, own.outcome, own.edit_no)
+         insert into fis_entry_edit (entry_id, letter_id, edit_no, edited_by, why, edited_at)
+         select r.entry_id, e.letter_id, e.edit_no, e.edited_by, e.why, e.edited_at
+           from resolved r
+           join fis_dead_letter_edit e on e.letter_id = r.id and e.edit_no = r.edit_no
+          where r.outcome = 'posted'
+             on conflict do nothing",
+    )
+    .bind(&done.ids)
+    .bind(&done.entries)
+    .bind(&done.outcomes)
+    .bind(now)
+    .execute(db)
+    .await?;
+    Ok(())
+}
+
+/// Mostly no letter is open, and every batch asks: the smallest index answers, whatever the table's statistics say.
+async fn any_open(db: &mut PgConnection) -> Result<bool, sqlx::Error> {
+    let first: Option<i32> = sqlx::query_scalar(
+        "select 1 from fis_dead_letter where status in ('parked', 'replaying') order by tenant_id, event_id limit 1",
+    )
+    .fetch_optional(db)
+    .await?;
+    Ok(first.is_some())
+}
+
+/// The event behind an open letter was posted from another message: the publisher has sent it again, as it was or corrected.
+async fn supersede(db: &mut PgConnection, entries: &[ChainedEntry], now: DateTime<Utc>) -> Result<(), sqlx::Error> {
+    macro_rules! column {
+        ($entry:ident => $value:expr) => {
+            entries.iter().map(|$entry| $value).collect::<Vec<_>>()
+        };
+    }
+    sqlx::query(
+        "update fis_dead_letter d
+            set status = 'resolved', entry_id = posted.entry_id, settled_at = $5,
+                resolved_as = case when d.payload_hash = posted.payload_hash then 'posted' else 'superseded' end
+           from unnest($1::text[], $2::text[], $3::text[], $4::text[]) as posted (tenant_id, event_id, entry_id, payload_hash)
+          where d.tenant_id = posted.tenant_id and d.event_id = posted.event_id and d.status in ('parked', 'replaying')",
+    )
+    .bind(column!(entry => entry.origin.tenant_id.as_str()))
+    .bind(column!(entry => entry.origin.event_id.as_str()))
+    .bind(column!(entry => entry_id(&entry.origin.tenant_id, entry.seq)))
+    .bind(column!(entry => entry.origin.payload_hash.as_str()))
+    .bind(now)
+    .execute(db)
+    .await?;
+    Ok(())
+}
