@@ -78,7 +78,7 @@ enum Command {
     /// How far a publisher's batch is
     #[command(subcommand)]
     Batch(batch::BatchCommand),
-    /// Look at dead letters
+    /// Look at dead letters, replay, mend or discard them
     #[command(subcommand)]
     Dlq(dlq::DlqCommand),
     /// Entries with their lines, newest last
@@ -191,14 +191,19 @@ const SHOWN_MAX: usize = 120;
 
 /// What came from outside never drives the terminal: control characters and direction overrides are shown as codes.
 fn printable(text: &str) -> String {
+    printable_within(text, SHOWN_MAX)
+}
+
+/// The same with a limit of its own.
+fn printable_within(text: &str, most: usize) -> String {
     let mut shown = String::with_capacity(text.len());
     for (place, c) in text.chars().enumerate() {
-        if place == SHOWN_MAX {
+        if place == most {
             shown.push('…');
             break;
         }
         match c {
-            '\u{061c}' | '\u{200e}' | '\u{200f}' | '\u{2028}'..='\u{202e}' | '\u{2066}'..='\u{2069}' => {
+            '\u{061c}' | '\u{200b}'..='\u{200f}' | '\u{feff}' | '\u{2028}'..='\u{202e}' | '\u{2066}'..='\u{2069}' => {
                 shown.extend(c.escape_unicode());
             }
             c if c.is_control() => shown.extend(c.escape_default()),

@@ -1,72 +1,120 @@
-//! `fis dlq list`.
+//! `fis dlq`: what an admin needs when money is not in the books. Looking never changes anything; what moves letters shows
+//! how many and how much first, and does nothing that nobody confirmed, at the terminal or with `--yes`.
 
+mod args;
+mod body;
+mod diff;
+mod discard;
+mod edit;
+mod export;
+mod groups;
+mod list;
+mod pointer;
+mod rehearse;
+mod replay;
+mod show;
+
+use std::io::{BufRead, IsTerminal, Write};
 use std::process::ExitCode;
 
 use chrono::{DateTime, Utc};
+use rust_decimal::Decimal;
 
-use super::printable;
-use crate::parking::read::{Filter, list};
 use crate::platform::config::Config;
+
+/// Wrong usage: somebody has to confirm, and nobody is there.
+const NOT_CONFIRMED: u8 = 2;
 
 #[derive(clap::Subcommand)]
 pub enum DlqCommand {
     /// Open dead letters, oldest first
-    List(List),
-}
-
-#[derive(clap::Args)]
-pub struct List {
-    #[arg(long)]
-    reason: Option<String>,
-    #[arg(long)]
-    tenant: Option<String>,
-    #[arg(long)]
-    routing_key: Option<String>,
-    /// First seen before this time (RFC 3339)
-    #[arg(long)]
-    before: Option<DateTime<Utc>>,
-    /// First seen at or after this time (RFC 3339)
-    #[arg(long)]
-    after: Option<DateTime<Utc>>,
-    #[arg(long, default_value_t = 50, value_parser = clap::value_parser!(i64).range(0..=100_000))]
-    limit: i64,
-    #[arg(long, default_value_t = 0, value_parser = clap::value_parser!(i64).range(0..))]
-    offset: i64,
-    #[arg(long)]
-    json: bool,
+    List(list::List),
+    /// What they have in common: by reason, rule and the shape of the detail, with the money
+    Groups(groups::Groups),
+    /// Everything about one dead letter, and what would mend it
+    Show(show::Show),
+    /// Send dead letters through the books again
+    Replay(Box<replay::ReplayCommand>),
+    /// Replays, newest first: what was sent, what is left
+    Replays(replay::Replays),
+    /// Replay an edited copy; the original stays as it is
+    Edit(Box<edit::EditCommand>),
+    /// Give dead letters up for good; they stay on record
+    Discard(Box<discard::Discard>),
+    /// Dead letters as a file: newline-delimited JSON or CSV
+    Export(export::Export),
+    /// Remove dead letters that were resolved or discarded long ago
+    Prune(discard::Prune),
 }
 
 impl DlqCommand {
     pub async fn run(self, config: &Config) -> anyhow::Result<ExitCode> {
-        let Self::List(args) = self;
-        let postgres = super::database(config).await?;
-        let filter = Filter {
-            reason: args.reason,
-            tenant: args.tenant,
-            routing_key: args.routing_key,
-            before: args.before,
-            after: args.after,
-        };
-        let mut db = postgres.pool.acquire().await?;
-        let (letters, total) = list(&mut db, &filter, args.limit, args.offset).await?;
-        if args.json {
-            super::print_json(&serde_json::json!({ "deadLetters": letters, "total": total }))?;
-            return Ok(ExitCode::SUCCESS);
+        match self {
+            Self::List(list) => list.run(config).await,
+            Self::Groups(groups) => groups.run(config).await,
+            Self::Show(show) => show.run(config).await,
+            Self::Replay(replay) => replay.run(config).await,
+            Self::Replays(replays) => replays.run(config).await,
+            Self::Edit(edit) => edit.run(config).await,
+            Self::Discard(discard) => discard.run(config).await,
+            Self::Export(export) => export.run(config).await,
+            Self::Prune(prune) => prune.run(config).await,
         }
-        let mut table = super::table(&["id", "tenant", "event", "reason", "detail", "attempts", "first seen"]);
-        for letter in &letters {
-            table.add_row([
-                letter.id.clone(),
-                printable(letter.tenant_id.as_deref().unwrap_or("-")),
-                printable(letter.event_id.as_deref().unwrap_or("-")),
-                letter.reason.clone(),
-                printable(&letter.detail),
-                letter.attempts.to_string(),
-                letter.first_seen_at.format("%Y-%m-%d %H:%M:%S").to_string(),
-            ]);
-        }
-        println!("{table}");
-        println!("{} of {total} open dead letters", letters.len());
-        Ok(ExitCode::SUCCESS)
     }
+}
+
+/// `Some`: the answer of somebody, or `--yes`. `None`: nobody sits at the terminal.
+fn confirmed(yes: bool, question: &str) -> anyhow::Result<Option<bool>> {
+    if yes {
+        return Ok(Some(true));
+    }
+    if !std::io::stdin().is_terminal() || !std::io::stderr().is_terminal() {
+        eprintln!("fis: nothing was done: nobody sits at a terminal to confirm; --yes confirms");
+        return Ok(None);
+    }
+    eprint!("{question} [y/N] ");
+    std::io::stderr().flush()?;
+    let mut answer = String::new();
+    std::io::stdin().lock().read_line(&mut answer)?;
+    let yes = matches!(answer.trim().to_lowercase().as_str(), "y" | "yes");
+    if !yes {
+        eprintln!("fis: nothing was done");
+    }
+    Ok(Some(yes))
+}
+
+/// `1,234.50 EUR + 10.00 USD`, and how many name no amount.
+fn money_text(money: &[(Option<String>, i64, Option<Decimal>)]) -> String {
+    let mut parts: Vec<String> = money
+        .iter()
+        .filter_map(|(currency, _, amount)| Some(format!("{} {}", amount.as_ref()?, currency.as_ref()?)))
+        .collect();
+    let silent: i64 = money.iter().filter(|(currency, ..)| currency.is_none()).map(|(_, letters, _)| letters).sum();
+    if silent > 0 {
+        parts.push(format!("{silent} without an amount"));
+    }
+    if parts.is_empty() { "no money named".to_owned() } else { parts.join(" + ") }
+}
+
+/// How many columns there are; files and pipes get a generous line.
+fn columns() -> usize {
+    let asked = std::env::var("COLUMNS").ok().and_then(|text| text.parse().ok());
+    let term = console::Term::stdout();
+    let found = term.size_checked().map(|(_, columns)| usize::from(columns));
+    found.or(asked).unwrap_or(160).clamp(40, 400)
+}
+
+/// `5s`, `12m`, `3h`, `2d`.
+fn age(now: DateTime<Utc>, then: DateTime<Utc>) -> String {
+    let seconds = (now - then).num_seconds().max(0);
+    match seconds {
+        0..60 => format!("{seconds}s"),
+        60..3600 => format!("{}m", seconds / 60),
+        3600..172_800 => format!("{}h", seconds / 3600),
+        _ => format!("{}d", seconds / 86_400),
+    }
+}
+
+fn plural(count: i64, noun: &str) -> String {
+    if count == 1 { format!("1 {noun}") } else { format!("{count} {noun}s") }
 }

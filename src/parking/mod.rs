@@ -1,8 +1,12 @@
 //! The lay-by: dead letters leave the broker's queue and rest in `fis_dead_letter`, where an admin can look at them without
 //! spending delivery counts. Insert, commit, acknowledge: a crash in between delivers again what is there already.
 
+pub mod filter;
+pub mod follow;
+pub mod mend;
 mod park;
 pub mod read;
+pub mod replay;
 mod statements;
 mod tell;
 

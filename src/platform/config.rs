@@ -18,8 +18,8 @@ const SHORT_NAMES: [(&str, &str); 4] = [
     ("FIS_DATABASE_URL", "database.url"),
     ("FIS_HTTP_ADDR", "http.addr"),
 ];
-/// Variables of ours that are no settings: the file's path, a test's crash point. `FIS_DEV_…` belongs to `./dev`.
-const NOT_SETTINGS: [&str; 2] = ["FIS_CONFIG", "FIS_FAILPOINT"];
+/// Variables of ours that are no settings: the file's path, a test's crash point, who is at the keyboard. `FIS_DEV_…` belongs to `./dev`.
+const NOT_SETTINGS: [&str; 3] = ["FIS_CONFIG", "FIS_FAILPOINT", "FIS_OPERATOR"];
 
 macro_rules! section {
     ($(#[$doc:meta])* $name:ident { $($field:ident: $type:ty = $default:expr),* $(,)? }) => {
@@ -74,6 +74,7 @@ section!(Outbox { window: u16 = 1000, poll_ms: u64 = 500 });
 section!(Log { format: LogFormat = LogFormat::Auto, filter: String = "info,lapin=off,sqlx=warn".to_owned() });
 section!(Audit { signing_key: Secret = "".into() });
 section!(Service { stop_seconds: u64 = 8 });
+section!(Dlq { discard_amount_max: u64 = 10_000 });
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
@@ -98,6 +99,7 @@ pub struct Config {
     pub log: Log,
     pub audit: Audit,
     pub service: Service,
+    pub dlq: Dlq,
 }
 
 #[derive(Debug, thiserror::Error)]
@@ -279,6 +281,7 @@ fn bounds(name: &str) -> Option<(i64, i64)> {
         "retry.backoff_multiplier" => (1, 100),
         "retry.base_delay_seconds" | "retry.max_delay_seconds" | "retry.jitter_seconds" => (0, 30 * 86_400),
         "service.stop_seconds" => (1, 600),
+        "dlq.discard_amount_max" => (0, 1_000_000_000_000),
         _ => return None,
     })
 }

@@ -17,6 +17,12 @@ crash_points! {
     AFTER_SETTLE "after_settle" "Acknowledged.";
     AFTER_PUBLISH "after_publish" "The relay's window is confirmed; its rows are still there.";
     AFTER_PARK "after_park" "Dead letters are committed, not acknowledged.";
+    BEFORE_REPLAY "before_replay" "A step of a replay is written, not committed.";
+    AFTER_REPLAY "after_replay" "A step of a replay is committed; the command does not know.";
+    BEFORE_EDIT "before_edit" "An edit and its replay are written, not committed.";
+    AFTER_EDIT "after_edit" "An edit and its replay are committed.";
+    BEFORE_DISCARD "before_discard" "Discarded letters are written, not committed.";
+    AFTER_DISCARD "after_discard" "Discarded letters are committed.";
 }
 
 /// Dies here if the environment variable `FIS_FAILPOINT` names this point.

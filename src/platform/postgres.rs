@@ -218,6 +218,19 @@ impl Postgres {
     }
 }
 
+/// Whether any other `fis` is connected to the same database.
+///
+/// # Errors
+/// The database is away.
+pub async fn others_connected(pool: &PgPool) -> Result<bool, sqlx::Error> {
+    let sessions: i64 = sqlx::query_scalar(
+        "select count(*) from pg_stat_activity where application_name = 'fis' and datname = current_database()",
+    )
+    .fetch_one(pool)
+    .await?;
+    Ok(sessions > i64::from(pool.size()))
+}
+
 fn needed_version() -> i64 {
     MIGRATOR.iter().map(|migration| migration.version).max().unwrap_or(0)
 }

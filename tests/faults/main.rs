@@ -6,6 +6,8 @@
 
 #[cfg(feature = "failpoints")]
 mod crash_points;
+#[cfg(feature = "failpoints")]
+mod dead_letters;
 mod processes;
 mod relay;
 mod restored;

@@ -11,6 +11,8 @@ mod books_race;
 mod by_hand;
 mod commands;
 mod configuration;
+mod dead_letters;
+mod dead_letters_looking;
 mod dialects;
 mod duplicates;
 mod edges;

@@ -92,10 +92,15 @@ impl World {
 
     /// Starts `fis run` and waits for nothing.
     pub fn spawn(&self, environment: &[(&str, &str)]) -> Run {
+        self.start(&["run"], environment)
+    }
+
+    /// Starts any command and waits for nothing.
+    pub fn start(&self, args: &[&str], environment: &[(&str, &str)]) -> Run {
         let addr = format!("127.0.0.1:{}", free_port());
         let log = self.dir.join(format!("run-{}.log", addr.rsplit(':').next().unwrap()));
         let file = File::create(&log).unwrap();
-        let mut command = self.command(&["run"], &[("FIS_HTTP_ADDR", &addr)]);
+        let mut command = self.command(args, &[("FIS_HTTP_ADDR", &addr)]);
         command.envs(environment.iter().copied());
         command.stdout(file.try_clone().unwrap()).stderr(file);
         Run { child: command.spawn().unwrap(), addr, log, ended: None }

@@ -1,0 +1,123 @@
+//! `fis dlq list`: two lines per letter, so that a detail is readable in eighty columns.
+
+use std::process::ExitCode;
+
+use super::args::Which;
+use super::{age, columns};
+use crate::cli::{printable, printable_within};
+use crate::parking::filter::Scope;
+use crate::parking::read::{Letter, Sort, list};
+use crate::platform::config::Config;
+use crate::platform::time;
+
+#[derive(clap::Args)]
+pub struct List {
+    #[command(flatten)]
+    which: Which,
+    /// Which states
+    #[arg(long, value_enum, default_value_t = State::Open)]
+    status: State,
+    #[arg(long, value_enum, default_value_t = Order::Oldest)]
+    sort: Order,
+    #[arg(long, default_value_t = 50, value_parser = clap::value_parser!(i64).range(0..=100_000))]
+    limit: i64,
+    #[arg(long, default_value_t = 0, value_parser = clap::value_parser!(i64).range(0..))]
+    offset: i64,
+    #[arg(long)]
+    json: bool,
+}
+
+#[derive(Clone, Copy, PartialEq, Eq, clap::ValueEnum)]
+pub enum State {
+    /// Parked or on their way back
+    Open,
+    Parked,
+    Replaying,
+    Resolved,
+    Discarded,
+    All,
+}
+
+impl State {
+    pub fn scope(self) -> Scope {
+        match self {
+            Self::Open => Scope::Open,
+            Self::Parked => Scope::Parked,
+            Self::Replaying => Scope::Replaying,
+            Self::Resolved => Scope::Resolved,
+            Self::Discarded => Scope::Discarded,
+            Self::All => Scope::All,
+        }
+    }
+
+    fn word(self) -> &'static str {
+        match self {
+            Self::Open => "open ",
+            Self::Parked => "parked ",
+            Self::Replaying => "replaying ",
+            Self::Resolved => "resolved ",
+            Self::Discarded => "discarded ",
+            Self::All => "",
+        }
+    }
+}
+
+#[derive(Clone, Copy, clap::ValueEnum)]
+enum Order {
+    Oldest,
+    Newest,
+    /// Most money first
+    Amount,
+}
+
+impl List {
+    pub async fn run(self, config: &Config) -> anyhow::Result<ExitCode> {
+        let postgres = crate::cli::database(config).await?;
+        let sort = match self.sort {
+            Order::Oldest => Sort::Oldest,
+            Order::Newest => Sort::Newest,
+            Order::Amount => Sort::Amount,
+        };
+        let filter = self.which.filter(self.status.scope(), Vec::new());
+        let mut db = postgres.pool.acquire().await?;
+        let (letters, total) = list(&mut db, &filter, sort, self.limit, self.offset).await?;
+        if self.json {
+            crate::cli::print_json(&serde_json::json!({ "deadLetters": letters, "total": total }))?;
+            return Ok(ExitCode::SUCCESS);
+        }
+        let (now, width) = (time::now(), columns());
+        let mut text = String::new();
+        for letter in &letters {
+            text.push_str(&head(letter, now, width));
+            text.push_str(&format!("    {}\n", printable_within(&letter.detail, width.saturating_sub(5))));
+        }
+        let word = self.status.word();
+        text.push_str(&format!("{} of {total} {word}dead letters\n", letters.len()));
+        crate::cli::print_text(&text)?;
+        Ok(ExitCode::SUCCESS)
+    }
+}
+
+/// Id, age, reason, money, whose, and what is unusual about it; cut at the last column.
+fn head(letter: &Letter, now: chrono::DateTime<chrono::Utc>, width: usize) -> String {
+    let money = match (&letter.amount, &letter.currency) {
+        (Some(amount), Some(currency)) => format!("{} {}", printable(amount), printable(currency)),
+        _ => "-".to_owned(),
+    };
+    let whose = format!(
+        "{}/{}",
+        printable(letter.tenant_id.as_deref().unwrap_or("-")),
+        printable(letter.event_id.as_deref().unwrap_or("-"))
+    );
+    let mut marks = String::new();
+    if letter.attempts > 1 {
+        marks.push_str(&format!("  ×{}", letter.attempts));
+    }
+    if letter.status != "parked" {
+        marks.push_str(&format!("  {}", letter.status));
+    }
+    let seen = age(now, letter.first_seen_at);
+    let start = format!("{}  {seen:>4}  {:<20} {money:>14}", letter.id, printable(&letter.reason));
+    let room = width.saturating_sub(start.chars().count() + marks.chars().count() + 2);
+    format!("{start}  {}{marks}\n", printable_within(&whose, room.saturating_sub(1)))
+}

@@ -1,0 +1,158 @@
+//! Following a replay: how far it is, what is held, what is left; and taking back what is still on its way.
+
+use chrono::{DateTime, Utc};
+use sqlx::{PgConnection, PgPool, Row};
+
+use super::replay::Operator;
+
+/// How far a replay is. Every number is read from the tables, so that it is true after a crash too.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, serde::Serialize)]
+#[serde(rename_all = "camelCase")]
+pub struct Progress {
+    pub selected: i64,
+    /// Not sent yet; they are still parked.
+    pub left: i64,
+    pub sent: i64,
+    pub skipped: i64,
+    /// In the books, ignored by a rule, or found to be there already.
+    pub resolved: i64,
+    /// Parked again, with the new reason.
+    pub failed: i64,
+    /// Sent; may succeed later, and will be tried again without anybody's help.
+    pub held: i64,
+}
+
+impl Progress {
+    /// Sent and not heard of.
+    #[must_use]
+    pub fn under_way(&self) -> i64 {
+        (self.sent - self.resolved - self.failed - self.held).max(0)
+    }
+}
+
+/// # Errors
+/// The database is away.
+pub async fn progress(db: &mut PgConnection, replay: i64) -> Result<Progress, sqlx::Error> {
+    let states = sqlx::query(
+        "select count(*) as selected, count(*) filter (where state = 'waiting') as waiting,
+                count(*) filter (where state = 'sent') as sent
+           from fis_replay_letter where replay_id = $1",
+    )
+    .bind(replay)
+    .fetch_one(&mut *db)
+    .await?;
+    let (selected, left, sent): (i64, i64, i64) =
+        (states.try_get("selected")?, states.try_get("waiting")?, states.try_get("sent")?);
+    let (resolved, failed, held) = outcomes(db, replay).await?;
+    Ok(Progress { selected, left, sent, skipped: selected - left - sent, resolved, failed, held })
+}
+
+/// Resolved, failed and held so far: the part of the progress that others make.
+///
+/// # Errors
+/// The database is away.
+pub async fn outcomes(db: &mut PgConnection, replay: i64) -> Result<(i64, i64, i64), sqlx::Error> {
+    let row = sqlx::query(
+        "select count(*) filter (where to_status = 'resolved') as resolved, count(*) filter (where to_status = 'parked') as failed
+           from fis_operator_log
+          where replay_id = $1 and from_status = 'replaying'",
+    )
+    .bind(replay)
+    .fetch_one(&mut *db)
+    .await?;
+    let held = sqlx::query_scalar(
+        "select count(*) from fis_held h
+           join fis_dead_letter d on d.tenant_id = h.tenant_id and d.event_id = h.event_id
+          where d.replay_id = $1 and d.status = 'replaying'",
+    )
+    .bind(replay)
+    .fetch_one(db)
+    .await?;
+    Ok((row.try_get("resolved")?, row.try_get("failed")?, held))
+}
+
+/// Why letters of a replay failed again, most frequent first.
+///
+/// # Errors
+/// The database is away.
+pub async fn failures(db: &mut PgConnection, replay: i64) -> Result<Vec<(String, i64, String)>, sqlx::Error> {
+    sqlx::query_as(
+        "select reason, count(*), min(detail) from fis_operator_log
+          where replay_id = $1 and from_status = 'replaying' and to_status = 'parked' and act = 'fail'
+          group by reason order by 2 desc, 1",
+    )
+    .bind(replay)
+    .fetch_all(db)
+    .await
+}
+
+/// A replay in a list.
+#[derive(Debug, Clone, serde::Serialize, sqlx::FromRow)]
+#[serde(rename_all = "camelCase")]
+pub struct ReplayLine {
+    pub id: i64,
+    pub created_at: DateTime<Utc>,
+    pub by: String,
+    pub why: String,
+    pub selection: String,
+    pub state: String,
+    pub letters: i64,
+    pub left: i64,
+    pub replaying: i64,
+}
+
+/// The newest replays first.
+///
+/// # Errors
+/// The database is away.
+pub async fn replays(db: &mut PgConnection, limit: i64) -> Result<Vec<ReplayLine>, sqlx::Error> {
+    sqlx::query_as(
+        "select r.id, r.created_at, r.by, r.why, r.selection, r.state, r.letters,
+                (select count(*) from fis_replay_letter l where l.replay_id = r.id and l.state = 'waiting') as left,
+                (select count(*) from fis_dead_letter d where d.replay_id = r.id and d.status = 'replaying') as replaying
+           from fis_replay r order by r.id desc limit $1",
+    )
+    .bind(limit)
+    .fetch_all(db)
+    .await
+}
+
+/// Gives a replay up: what is not sent stays parked and is not selected any more; what is sent and not heard of is parked again,
+/// its outbox row removed where it has not left. A message that is under way all the same resolves its letter when it
+/// is booked. Held events keep their own retry, and stay.
+///
+/// # Errors
+/// Nothing was changed.
+pub async fn release(pool: &PgPool, replay: i64, who: &Operator) -> Result<u64, sqlx::Error> {
+    let mut transaction = pool.begin().await?;
+    who.sign(&mut transaction).await?;
+    sqlx::query(
+        "delete from fis_outbox
+          where due_at is not null and message_id in (select 'replay/' || $1::text || '/' || id from fis_dead_letter
+                                                       where replay_id = $1 and status = 'replaying')",
+    )
+    .bind(replay)
+    .execute(&mut *transaction)
+    .await?;
+    let released = sqlx::query(
+        "update fis_dead_letter d set status = 'parked'
+           from (select id from fis_dead_letter l
+                  where l.replay_id = $1 and l.status = 'replaying'
+                    and not exists (select from fis_held h where h.tenant_id = l.tenant_id and h.event_id = l.event_id)
+                  order by id for update skip locked) x
+          where d.id = x.id",
+    )
+    .bind(replay)
+    .execute(&mut *transaction)
+    .await?;
+    sqlx::query("update fis_replay_letter set state = 'skipped' where replay_id = $1 and state = 'waiting'")
+        .bind(replay)
+        .execute(&mut *transaction)
+        .await?;
+    sqlx::query("update fis_replay set state = 'cancelled', ended_at = now() where id = $1")
+        .bind(replay)
+        .execute(&mut *transaction)
+        .await?;
+    transaction.commit().await?;
+    Ok(released.rows_affected())
+}

@@ -1,0 +1,200 @@
+//! Mending: an edited copy beside the untouched original, a letter given up for good, and retention. Every act is one
+//! transaction and signed; nothing but retention ever deletes, and retention only what is settled.
+
+use chrono::{DateTime, Utc};
+use sqlx::{AssertSqlSafe, PgConnection, PgPool};
+
+use super::filter::{Filter, PARAMETERS};
+use super::replay::{Manner, Operator, Replay, Step, find, send_next};
+use crate::domain::dead_letter::dead_letter_id;
+use crate::platform::amqp::Properties;
+use crate::platform::faults::{self, crash_point};
+
+/// The content id that a message with this body would have: routing key, identifying headers and body.
+#[must_use]
+pub fn copy_id(routing_key: &str, properties: &str, body: &[u8]) -> String {
+    let properties = Properties::from_text(properties);
+    let headers = properties.headers_starting("cloudEvents").chain(properties.headers_starting("x-fis-tenant"));
+    dead_letter_id(routing_key, headers, body)
+}
+
+/// An edited body for a letter.
+pub struct Edit {
+    pub letter_id: String,
+    pub copy_id: String,
+    pub body: Vec<u8>,
+}
+
+/// Stores the copies and sends them instead of their originals, in one transaction: either copy is sent, never both. A letter
+/// that is not parked any more is skipped.
+///
+/// # Errors
+/// Nothing was stored and nothing sent.
+pub async fn edit(pool: &PgPool, edits: &[Edit], who: &Operator) -> Result<(Replay, Step), sqlx::Error> {
+    let mut transaction = pool.begin().await?;
+    who.sign(&mut transaction).await?;
+    let replay = insert_edits(&mut transaction, edits, who).await?;
+    let count = i64::try_from(edits.len()).unwrap_or(i64::MAX);
+    let step = send_next(&mut transaction, replay.id, count).await?;
+    if step.busy > 0 {
+        // Somebody moves one of them this very moment: do nothing by halves.
+        transaction.rollback().await?;
+        return Err(sqlx::Error::RowNotFound);
+    }
+    sqlx::query("update fis_replay set state = 'done', ended_at = now() where id = $1")
+        .bind(replay.id)
+        .execute(&mut *transaction)
+        .await?;
+    crash_point(faults::BEFORE_EDIT);
+    transaction.commit().await?;
+    crash_point(faults::AFTER_EDIT);
+    Ok((replay, step))
+}
+
+async fn insert_edits(db: &mut PgConnection, edits: &[Edit], who: &Operator) -> Result<Replay, sqlx::Error> {
+    let manner = Manner { canary: false, rate: None, max_failures: None };
+    let id: i64 = sqlx::query_scalar(
+        "insert into fis_replay (by, why, selection, canary, letters, state) values ($1, $2, $3, $4, $5, 'open') returning id",
+    )
+    .bind(&who.by)
+    .bind(&who.why)
+    .bind(format!("{} edited", edits.len()))
+    .bind(manner.canary)
+    .bind(i64::try_from(edits.len()).unwrap_or(i64::MAX))
+    .fetch_one(&mut *db)
+    .await?;
+    // Both only of what is parked now, so that the record has no edit that never left.
+    sqlx::query(
+        "with parked as (select l.id, l.copy_id, l.body, l.n
+                           from unnest($1::text[], $2::text[], $3::bytea[]) with ordinality as l (id, copy_id, body, n)
+                           join fis_dead_letter d on d.id = l.id
+                          where d.status = 'parked'
+                          order by d.id
+                            for update of d),
+              stored as (insert into fis_dead_letter_edit (letter_id, edit_no, copy_id, body, edited_by, why)
+                         select p.id, 1 + coalesce((select max(e.edit_no) from fis_dead_letter_edit e where e.letter_id = p.id), 0),
+                                p.copy_id, p.body, $4, $5
+                           from parked p
+                      returning letter_id, edit_no),
+              logged as (insert into fis_operator_log (by, act, why, letter_id, replay_id, detail)
+                         select $4, 'edit', $5, letter_id, $6, 'edit ' || edit_no from stored)
+         insert into fis_replay_letter (replay_id, n, letter_id, edit_no)
+         select $6, row_number() over (order by p.n), s.letter_id, s.edit_no
+           from stored s
+           join parked p on p.id = s.letter_id",
+    )
+    .bind(edits.iter().map(|edit| edit.letter_id.as_str()).collect::<Vec<_>>())
+    .bind(edits.iter().map(|edit| edit.copy_id.as_str()).collect::<Vec<_>>())
+    .bind(edits.iter().map(|edit| edit.body.as_slice()).collect::<Vec<_>>())
+    .bind(&who.by)
+    .bind(&who.why)
+    .bind(id)
+    .execute(&mut *db)
+    .await?;
+    find(db, id).await?.ok_or(sqlx::Error::RowNotFound)
+}
+
+/// An edited copy of a letter.
+#[derive(Debug, Clone, serde::Serialize, sqlx::FromRow)]
+#[serde(rename_all = "camelCase")]
+pub struct EditLine {
+    pub edit_no: i32,
+    pub copy_id: String,
+    pub edited_by: String,
+    pub why: String,
+    pub edited_at: DateTime<Utc>,
+    #[serde(skip)]
+    pub body: Vec<u8>,
+}
+
+/// # Errors
+/// The database is away.
+pub async fn edits(db: &mut PgConnection, letter: &str) -> Result<Vec<EditLine>, sqlx::Error> {
+    sqlx::query_as(
+        "select edit_no, copy_id, edited_by, why, edited_at, body from fis_dead_letter_edit where letter_id = $1 order by edit_no",
+    )
+    .bind(letter)
+    .fetch_all(db)
+    .await
+}
+
+/// Discards what the filter means, in one transaction, if it is exactly `expected` letters: what was shown is what is discarded.
+///
+/// # Errors
+/// The database is away.
+pub async fn discard(
+    pool: &PgPool,
+    filter: &Filter,
+    who: &Operator,
+    expected: i64,
+    now: DateTime<Utc>,
+) -> Result<Option<u64>, sqlx::Error> {
+    let mut transaction = pool.begin().await?;
+    who.sign(&mut transaction).await?;
+    // The text is put together from constants only.
+    let discard = AssertSqlSafe(format!(
+        "update fis_dead_letter d set status = 'discarded', settled_at = ${}
+           from (select id from fis_dead_letter where {} order by id for update skip locked) x
+          where d.id = x.id",
+        PARAMETERS + 1,
+        filter.condition()
+    ));
+    let discarded = filter.bind(sqlx::query(discard)).bind(now).execute(&mut *transaction).await?.rows_affected();
+    if i64::try_from(discarded) != Ok(expected) {
+        transaction.rollback().await?;
+        return Ok(None);
+    }
+    crash_point(faults::BEFORE_DISCARD);
+    transaction.commit().await?;
+    crash_point(faults::AFTER_DISCARD);
+    Ok(Some(discarded))
+}
+
+/// Rows that one statement of the retention removes, so that none runs into a limit.
+const PRUNE_STEP: i64 = 10_000;
+
+/// Removes letters that were resolved or discarded before `older_than`, and says so in the log.
+///
+/// # Errors
+/// What was removed until then stays removed, and is in the log.
+pub async fn prune(pool: &PgPool, older_than: DateTime<Utc>, who: &Operator) -> Result<u64, sqlx::Error> {
+    let mut pruned = 0;
+    loop {
+        let mut transaction = pool.begin().await?;
+        let step = sqlx::query(
+            "delete from fis_dead_letter
+              where id in (select id from fis_dead_letter
+                            where status in ('resolved', 'discarded') and settled_at < $1
+                            order by settled_at limit $2 for update skip locked)",
+        )
+        .bind(older_than)
+        .bind(PRUNE_STEP)
+        .execute(&mut *transaction)
+        .await?
+        .rows_affected();
+        if step == 0 {
+            return Ok(pruned);
+        }
+        sqlx::query("insert into fis_operator_log (by, act, why, detail) values ($1, 'prune', $2, $3)")
+            .bind(&who.by)
+            .bind(&who.why)
+            .bind(format!("{step} letters settled before {}", older_than.to_rfc3339()))
+            .execute(&mut *transaction)
+            .await?;
+        transaction.commit().await?;
+        pruned += step;
+    }
+}
+
+/// Settled letters that retention would remove.
+///
+/// # Errors
+/// The database is away.
+pub async fn prunable(db: &mut PgConnection, older_than: DateTime<Utc>) -> Result<i64, sqlx::Error> {
+    sqlx::query_scalar(
+        "select count(*) from fis_dead_letter where status in ('resolved', 'discarded') and settled_at < $1",
+    )
+    .bind(older_than)
+    .fetch_one(db)
+    .await
+}
