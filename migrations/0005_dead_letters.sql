@@ -36,6 +36,8 @@ alter table fis_dead_letter
     add constraint fis_dead_letter_settled_when check ((status in ('resolved', 'discarded')) = (settled_at is not null));
 
 -- Looking: everything that a filter asks for stands in the index, so that a million letters are searched without their bodies.
+-- The index by reason goes: for a filter by reason and something else it would lead into the table, row by row.
+drop index fis_dead_letter_open;
 create index fis_dead_letter_look on fis_dead_letter (first_seen_at, id)
     include (status, tenant_id, reason, routing_key, amount, currency, group_id, detail)
     where status in ('parked', 'replaying');
@@ -70,6 +72,9 @@ create table fis_replay_letter (
     replay_id bigint  not null,
     n         bigint  not null check (n > 0),
     letter_id text    not null,
+    -- What it said it was worth, so that a selection's money is told without reading the letters.
+    currency  text,
+    amount    numeric,
     -- The edited copy to send instead of the original.
     edit_no   integer,
     -- skipped: when its turn came the letter was not parked any more

@@ -240,6 +240,8 @@ fn start(config: &Config, parts: &Parts, health: &Health, tasks: &mut Tasks) {
     tasks.spawn("books", async move { loops::watch_books(&watched, &stop).await });
     let (stop, probed) = (tasks.first.clone(), Arc::clone(&pipeline));
     tasks.spawn("probe", async move { loops::probe(&probed, &stop).await });
+    let (stop, watched) = (tasks.first.clone(), Arc::clone(&pipeline));
+    tasks.spawn("letters", async move { loops::watch_letters(&watched, &stop).await });
     let (stop, config, health) = (tasks.first.clone(), config.clone(), health.clone());
     tasks.spawn("intake", async move { loops::intake(&config, &pipeline, &health, &stop).await });
 }

@@ -10,9 +10,10 @@ use std::process::ExitCode;
 use anyhow::Context;
 use serde_json::json;
 
-use crate::domain::books::{Books, Mistake, Position};
+use crate::domain::books::{Act, Books, Change, Mistake, Position, Thing};
 use crate::journal::books::{self, Against, BooksError, Outlook};
 use crate::platform::config::Config;
+use crate::platform::postgres::Postgres;
 
 /// Wrong usage: somebody has to confirm, and nobody is there.
 const NOT_CONFIRMED: u8 = 2;
@@ -123,6 +124,12 @@ impl Apply {
         if !self.json {
             plan::print(&outlook);
         }
+        let closes = |change: &Change| change.act == Act::Closed && change.thing == Thing::Period;
+        if outlook.plan.changes.iter().any(closes)
+            && let Some(warning) = super::dlq::offer::before_closing(&postgres, &outlook.tenant_id).await?
+        {
+            eprintln!("fis: warning: {warning}");
+        }
         if outlook.plan.is_empty() {
             return self.done(&outlook, false, 0);
         }
@@ -136,10 +143,22 @@ impl Apply {
         match books::put_in_force(&postgres.pool, &source, &by, Against::Planned(outlook.version)).await {
             Ok(applied) => {
                 let outlook = Outlook { version: Some(applied.version), ..outlook };
-                self.done(&outlook, applied.changed, applied.released)
+                let code = self.done(&outlook, applied.changed, applied.released)?;
+                if applied.changed && !self.json {
+                    self.offer(config, &postgres, &source, &by).await;
+                }
+                Ok(code)
             }
             Err(BooksError::Mistakes(mistakes)) => complain(&self.file, &mistakes, self.json),
             Err(error) => Err(error.into()),
+        }
+    }
+
+    /// Dead letters that would now post. The books are in force whatever comes of this.
+    async fn offer(&self, config: &Config, postgres: &Postgres, source: &str, by: &str) {
+        let Ok(books) = Books::parse(source, 0) else { return };
+        if let Err(error) = super::dlq::offer::after_books(config, postgres, &books, by).await {
+            eprintln!("fis: the books are in force, but not all dead letters could be tried: {error:#}");
         }
     }
 

@@ -9,6 +9,7 @@ mod edit;
 mod export;
 mod groups;
 mod list;
+pub mod offer;
 mod pointer;
 mod rehearse;
 mod replay;

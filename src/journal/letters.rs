@@ -133,7 +133,9 @@ async fn supersede(db: &mut PgConnection, entries: &[ChainedEntry], now: DateTim
             set status = 'resolved', entry_id = posted.entry_id, settled_at = $5,
                 resolved_as = case when d.payload_hash = posted.payload_hash then 'posted' else 'superseded' end
            from unnest($1::text[], $2::text[], $3::text[], $4::text[]) as posted (tenant_id, event_id, entry_id, payload_hash)
-          where d.tenant_id = posted.tenant_id and d.event_id = posted.event_id and d.status in ('parked', 'replaying')",
+          where d.tenant_id = posted.tenant_id and d.event_id = posted.event_id and d.status in ('parked', 'replaying')
+            -- A conflict comes behind what is posted, perhaps in this very batch: nothing was corrected by that.
+            and d.reason <> 'idempotency_conflict'",
     )
     .bind(column!(entry => entry.origin.tenant_id.as_str()))
     .bind(column!(entry => entry.origin.event_id.as_str()))

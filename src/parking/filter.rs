@@ -52,11 +52,13 @@ pub struct Filter {
 /// How many parameters `WHERE` takes; what follows them counts on from here.
 pub(super) const PARAMETERS: usize = 11;
 
+/// Tenant and group are compared in a form that no index on them matches: the one index that holds everything is read from end
+/// to end in a third of a second, while the others would lead into the table, row by row.
 /// The text is compared byte for byte except for ASCII case: three times as fast as the database's own collation.
 const WHERE: &str = r#"(cardinality($1::text[]) = 0 or id = any($1)) and ($2::text is null or reason = $2)
-     and ($3::text is null or tenant_id = $3) and ($4::text is null or routing_key = $4)
+     and ($3::text is null or tenant_id || '' = $3) and ($4::text is null or routing_key = $4)
      and ($5::timestamptz is null or first_seen_at < $5) and ($6::timestamptz is null or first_seen_at >= $6)
-     and ($7::text is null or group_id = $7) and ($8::text is null or detail collate "C" ilike $8)
+     and ($7::text is null or group_id || '' = $7) and ($8::text is null or detail collate "C" ilike $8)
      and ($9::text is null or currency = $9) and ($10::numeric is null or amount >= $10)
      and ($11::numeric is null or amount <= $11)"#;
 

@@ -117,42 +117,52 @@ pub async fn replays(db: &mut PgConnection, limit: i64) -> Result<Vec<ReplayLine
     .await
 }
 
+/// Letters that one transaction of a release moves.
+const RELEASE_STEP: i64 = 1_000;
+
 /// Gives a replay up: what is not sent stays parked and is not selected any more; what is sent and not heard of is parked again,
 /// its outbox row removed where it has not left. A message that is under way all the same resolves its letter when it
 /// is booked. Held events keep their own retry, and stay.
 ///
 /// # Errors
-/// Nothing was changed.
+/// What was released until then is parked; the rest is as it was.
 pub async fn release(pool: &PgPool, replay: i64, who: &Operator) -> Result<u64, sqlx::Error> {
-    let mut transaction = pool.begin().await?;
-    who.sign(&mut transaction).await?;
-    sqlx::query(
-        "delete from fis_outbox
-          where due_at is not null and message_id in (select 'replay/' || $1::text || '/' || id from fis_dead_letter
-                                                       where replay_id = $1 and status = 'replaying')",
-    )
-    .bind(replay)
-    .execute(&mut *transaction)
-    .await?;
-    let released = sqlx::query(
-        "update fis_dead_letter d set status = 'parked'
-           from (select id from fis_dead_letter l
-                  where l.replay_id = $1 and l.status = 'replaying'
-                    and not exists (select from fis_held h where h.tenant_id = l.tenant_id and h.event_id = l.event_id)
-                  order by id for update skip locked) x
-          where d.id = x.id",
-    )
-    .bind(replay)
-    .execute(&mut *transaction)
-    .await?;
+    // First of all, so that a command that still feeds it finds nothing more to send.
     sqlx::query("update fis_replay_letter set state = 'skipped' where replay_id = $1 and state = 'waiting'")
         .bind(replay)
-        .execute(&mut *transaction)
+        .execute(pool)
         .await?;
     sqlx::query("update fis_replay set state = 'cancelled', ended_at = now() where id = $1")
         .bind(replay)
-        .execute(&mut *transaction)
+        .execute(pool)
         .await?;
-    transaction.commit().await?;
-    Ok(released.rows_affected())
+    let mut released = 0;
+    loop {
+        let mut transaction = pool.begin().await?;
+        who.sign(&mut transaction).await?;
+        let ids: Vec<String> = sqlx::query_scalar(
+            "select id from fis_dead_letter l
+              where l.replay_id = $1 and l.status = 'replaying'
+                and not exists (select from fis_held h where h.tenant_id = l.tenant_id and h.event_id = l.event_id)
+              order by id limit $2 for update skip locked",
+        )
+        .bind(replay)
+        .bind(RELEASE_STEP)
+        .fetch_all(&mut *transaction)
+        .await?;
+        if ids.is_empty() {
+            transaction.rollback().await?;
+            return Ok(released);
+        }
+        sqlx::query("delete from fis_outbox where due_at is not null and message_id = any($1)")
+            .bind(ids.iter().map(|id| format!("replay/{replay}/{id}")).collect::<Vec<_>>())
+            .execute(&mut *transaction)
+            .await?;
+        let step = sqlx::query("update fis_dead_letter set status = 'parked' where id = any($1)")
+            .bind(&ids)
+            .execute(&mut *transaction)
+            .await?;
+        transaction.commit().await?;
+        released += step.rows_affected();
+    }
 }

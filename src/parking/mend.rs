@@ -2,9 +2,9 @@
 //! transaction and signed; nothing but retention ever deletes, and retention only what is settled.
 
 use chrono::{DateTime, Utc};
-use sqlx::{AssertSqlSafe, PgConnection, PgPool};
+use sqlx::{AssertSqlSafe, PgConnection, PgPool, Row};
 
-use super::filter::{Filter, PARAMETERS};
+use super::filter::Filter;
 use super::replay::{Manner, Operator, Replay, Step, find, send_next};
 use crate::domain::dead_letter::dead_letter_id;
 use crate::platform::amqp::Properties;
@@ -118,6 +118,9 @@ pub async fn edits(db: &mut PgConnection, letter: &str) -> Result<Vec<EditLine>,
     .await
 }
 
+/// Letters that one statement discards.
+const DISCARD_STEP: usize = 1_000;
+
 /// Discards what the filter means, in one transaction, if it is exactly `expected` letters: what was shown is what is discarded.
 ///
 /// # Errors
@@ -132,17 +135,25 @@ pub async fn discard(
     let mut transaction = pool.begin().await?;
     who.sign(&mut transaction).await?;
     // The text is put together from constants only.
-    let discard = AssertSqlSafe(format!(
-        "update fis_dead_letter d set status = 'discarded', settled_at = ${}
-           from (select id from fis_dead_letter where {} order by id for update skip locked) x
-          where d.id = x.id",
-        PARAMETERS + 1,
+    let lock = AssertSqlSafe(format!(
+        "select id from fis_dead_letter where {} order by id for update skip locked",
         filter.condition()
     ));
-    let discarded = filter.bind(sqlx::query(discard)).bind(now).execute(&mut *transaction).await?.rows_affected();
-    if i64::try_from(discarded) != Ok(expected) {
+    let rows = filter.bind(sqlx::query(lock)).fetch_all(&mut *transaction).await?;
+    let ids = rows.iter().map(|row| row.try_get("id")).collect::<Result<Vec<String>, _>>()?;
+    if i64::try_from(ids.len()) != Ok(expected) {
         transaction.rollback().await?;
         return Ok(None);
+    }
+    let mut discarded = 0;
+    // In parts, so that no statement runs into its limit; in one transaction, so that all of them go or none.
+    for part in ids.chunks(DISCARD_STEP) {
+        let step = sqlx::query("update fis_dead_letter set status = 'discarded', settled_at = $2 where id = any($1)")
+            .bind(part)
+            .bind(now)
+            .execute(&mut *transaction)
+            .await?;
+        discarded += step.rows_affected();
     }
     crash_point(faults::BEFORE_DISCARD);
     transaction.commit().await?;
@@ -173,6 +184,8 @@ pub async fn prune(pool: &PgPool, older_than: DateTime<Utc>, who: &Operator) -> 
         .await?
         .rows_affected();
         if step == 0 {
+            transaction.rollback().await?;
+            forget_selections(pool, older_than).await?;
             return Ok(pruned);
         }
         sqlx::query("insert into fis_operator_log (by, act, why, detail) values ($1, 'prune', $2, $3)")
@@ -184,6 +197,19 @@ pub async fn prune(pool: &PgPool, older_than: DateTime<Utc>, who: &Operator) -> 
         transaction.commit().await?;
         pruned += step;
     }
+}
+
+/// Which letters a replay of long ago had selected; that there was one stays on record.
+async fn forget_selections(pool: &PgPool, older_than: DateTime<Utc>) -> Result<(), sqlx::Error> {
+    sqlx::query(
+        "delete from fis_replay_letter l using fis_replay r
+          where r.id = l.replay_id and r.ended_at < $1
+            and not exists (select from fis_dead_letter d where d.replay_id = r.id and d.status = 'replaying')",
+    )
+    .bind(older_than)
+    .execute(pool)
+    .await?;
+    Ok(())
 }
 
 /// Settled letters that retention would remove.

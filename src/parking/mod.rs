@@ -4,6 +4,7 @@
 pub mod filter;
 pub mod follow;
 pub mod mend;
+pub mod overview;
 mod park;
 pub mod read;
 pub mod replay;

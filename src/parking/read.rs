@@ -83,6 +83,9 @@ pub async fn list(
     // The texts are put together from constants only.
     let total = AssertSqlSafe(format!("select count(*) from fis_dead_letter where {condition}"));
     let total: i64 = filter.bind(sqlx::query(total)).fetch_one(&mut *db).await?.try_get(0)?;
+    if total == 0 || limit == 0 {
+        return Ok((Vec::new(), total));
+    }
     let order = sort.order();
     let page = AssertSqlSafe(format!(
         "select {COLUMNS}
@@ -234,55 +237,4 @@ pub async fn whole_page(
     ));
     let rows = filter.bind(sqlx::query(page)).bind(at).bind(id).bind(limit).fetch_all(db).await?;
     rows.iter().map(sqlx::FromRow::from_row).collect()
-}
-
-/// One line of the operators' log.
-#[derive(Debug, Clone, serde::Serialize, sqlx::FromRow)]
-#[serde(rename_all = "camelCase")]
-pub struct LogLine {
-    pub at: DateTime<Utc>,
-    pub by: String,
-    pub act: String,
-    pub why: String,
-    pub from_status: Option<String>,
-    pub to_status: Option<String>,
-    pub replay_id: Option<i64>,
-    pub reason: Option<String>,
-    pub detail: String,
-}
-
-/// More are seldom of interest; the newest are read.
-const HISTORY_MAX: i64 = 200;
-
-/// What happened to a letter, oldest first.
-///
-/// # Errors
-/// The database is away.
-pub async fn history(db: &mut PgConnection, id: &str) -> Result<Vec<LogLine>, sqlx::Error> {
-    let mut lines: Vec<LogLine> = sqlx::query_as(
-        "select at, by, act, why, from_status, to_status, replay_id, reason, detail
-           from fis_operator_log where letter_id = $1 order by id desc limit $2",
-    )
-    .bind(id)
-    .bind(HISTORY_MAX)
-    .fetch_all(db)
-    .await?;
-    lines.reverse();
-    Ok(lines)
-}
-
-/// Open letters by reason.
-///
-/// # Errors
-/// The database is away.
-pub async fn open_by_reason(db: &mut PgConnection) -> Result<Vec<(String, i64)>, sqlx::Error> {
-    sqlx::query_as(
-        "select reason, count(*) as letters
-           from fis_dead_letter
-          where status in ('parked', 'replaying')
-          group by reason
-          order by reason",
-    )
-    .fetch_all(db)
-    .await
 }

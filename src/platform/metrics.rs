@@ -17,6 +17,9 @@ pub const OUTBOX_UNCONFIRMED: &str = "fis_outbox_unconfirmed_total";
 pub const OUTBOX_TENANTS_WAITING: &str = "fis_outbox_tenants_waiting";
 pub const OUTBOX_RELAYING: &str = "fis_outbox_relaying";
 pub const PARKING_PARKED: &str = "fis_parking_parked_total";
+pub const PARKING_OPEN: &str = "fis_parking_open_letters";
+pub const PARKING_OPEN_MONEY: &str = "fis_parking_open_money_units";
+pub const PARKING_OLDEST: &str = "fis_parking_oldest_age_seconds";
 pub const PART_AWAY: &str = "fis_service_part_away";
 
 /// Buckets in seconds from a millisecond to ten seconds.
@@ -51,6 +54,9 @@ pub fn install() -> Result<PrometheusHandle, String> {
         "Messages taken from the dead-letter queue, by whether the pipeline had recorded them"
     );
     describe_gauge!(INTAKE_PREFETCH, Unit::Count, "Deliveries that the broker may send ahead, by lane");
+    describe_gauge!(PARKING_OPEN, "Dead letters that are parked or on their way back, by reason");
+    describe_gauge!(PARKING_OPEN_MONEY, "What they say they are worth, by currency");
+    describe_gauge!(PARKING_OLDEST, Unit::Seconds, "Age of the oldest open dead letter");
     describe_gauge!(PART_AWAY, "1 while a part is away");
     Ok(handle)
 }
@@ -106,6 +112,19 @@ pub fn relaying(relaying: bool) {
 pub fn parked(recorded: bool, count: u64) {
     let recorded = if recorded { "yes" } else { "no" };
     counter!(PARKING_PARKED, "recorded" => recorded).increment(count);
+}
+
+pub fn open_letters(reason: &'static str, letters: i64) {
+    gauge!(PARKING_OPEN, "reason" => reason).set(u32::try_from(letters).unwrap_or(u32::MAX));
+}
+
+/// A figure for a dashboard; the exact one is in the table.
+pub fn open_money(currency: String, units: f64) {
+    gauge!(PARKING_OPEN_MONEY, "currency" => currency).set(units);
+}
+
+pub fn oldest_letter(seconds: i64) {
+    gauge!(PARKING_OLDEST).set(u32::try_from(seconds.max(0)).unwrap_or(u32::MAX));
 }
 
 pub fn part_away(part: &'static str, away: bool) {

@@ -59,7 +59,11 @@ impl Tasks {
     pub async fn drain(&mut self, deadline: Duration) {
         let deadline = tokio::time::Instant::now() + deadline;
         for (step, token, waits_for) in [
-            ("finishing what is held", self.first.clone(), &["intake", "parking", "books", "probe", "once"][..]),
+            (
+                "finishing what is held",
+                self.first.clone(),
+                &["intake", "parking", "books", "probe", "letters", "once"][..],
+            ),
             ("relaying what is left", self.then.clone(), &["relay"][..]),
             ("closing", self.last.clone(), &["http"][..]),
         ] {

@@ -63,7 +63,10 @@ async fn a_replay_killed_at_any_point_is_resumed_and_doubles_nothing() {
         die(&world, &["dlq", "replay", "--resume", "1"], point).await;
         states_are_true(&world).await;
         let mut run = world.run().await;
-        world.fis(&["dlq", "replay", "--resume", "1", "--rate", "1000"]).await.expect(0, &["12 of 12 dead letters resolved"]);
+        world
+            .fis(&["dlq", "replay", "--resume", "1", "--rate", "1000"])
+            .await
+            .expect(0, &["12 of 12 dead letters resolved"]);
         world.rest(&mut run).await;
         assert_eq!(world.count("select count(*) from fis_operator_log where act = 'replay'").await, 12);
         world.invariants().await;

@@ -250,6 +250,15 @@ async fn a_corrected_event_resolves_the_parked_one_by_itself() {
     world.publish(&[payment("s", "1100", "1.50")]).await;
     wait_until("it is resolved", async || same(world.count(RESOLVED).await, 1)).await;
     assert_eq!(text(&world, "select resolved_as || ' ' || entry_id from fis_dead_letter").await, "superseded acme/1");
+    // The same within one batch, and a conflict that comes behind: that one stays open.
+    run.terminate().await;
+    world.publish(&[payment("t", "9999", "1.50"), payment("t", "1100", "1.50"), payment("t", "1100", "2.50")]).await;
+    world.published.lock().unwrap().clear();
+    let mut run = world.run().await;
+    wait_until("both are settled", async || same(world.count("select count(*) from fis_dead_letter").await, 3)).await;
+    let states =
+        "select string_agg(reason || ' ' || status, ', ' order by reason) from fis_dead_letter where event_id = 't'";
+    assert_eq!(text(&world, states).await, "idempotency_conflict parked, unknown_account resolved");
     world.rest(&mut run).await;
     world.invariants().await;
 }
@@ -437,4 +446,35 @@ async fn retention_removes_only_what_is_settled_and_logs_it() {
     world.sql("update fis_dead_letter set status = 'discarded', settled_at = now() where event_id = 'x-1'").await;
     let astray = "update fis_dead_letter set status = 'replaying', settled_at = null where event_id = 'x-1'";
     assert!(sqlx::raw_sql(astray).execute(&world.pool).await.unwrap_err().to_string().contains("cannot go from"));
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn dead_letters_whose_cause_is_gone_are_offered_after_the_books_are_applied() {
+    let world = World::new("offered").await;
+    let mut run = world.run().await;
+    let still = payment("still", "8888", "1.00").rejected("unknown_account");
+    park(&world, &[bad("o", 3), vec![still]].concat()).await;
+    let file = world.file("books.toml", mended());
+    let group = text(&world, "select min(group_id) from fis_dead_letter").await;
+    let said = world.fis(&["books", "apply", &file, "--yes"]).await;
+    said.expect(0, &[&format!("3 dead letters would now post: fis dlq replay --tenant acme --group {group} --canary")]);
+    assert_eq!(world.count(PARKED).await, 4, "they are offered, not replayed");
+
+    // The books may say that nobody need ask. The canary stops at the one that still fails.
+    let file = world.file("books.toml", mended().replace("unmatched =", "auto_replay = true\nunmatched ="));
+    world
+        .fis(&["books", "apply", &file, "--yes", "--by", "carla"])
+        .await
+        .expect(0, &["3 of 4 dead letters resolved", "8888"]);
+    assert_eq!(world.count(RESOLVED).await, 3);
+    assert_eq!(
+        world.count("select count(*) from fis_operator_log where by = 'carla' and why like 'auto_replay%'").await,
+        4
+    );
+    let (_, metrics) = run.get("/metrics").await;
+    for name in ["fis_parking_open_letters{reason=\"unknown_account\"}", "fis_parking_oldest_age_seconds"] {
+        assert!(metrics.contains(name), "{name}");
+    }
+    world.rest(&mut run).await;
+    world.invariants().await;
 }

@@ -108,6 +108,9 @@ async fn states_and_amounts_outside_their_bounds_are_refused_by_the_tables() {
         line("1", "left", "1"),
         letter("unknown", 1),
         letter("parked", 0),
+        // Settled without a moment, resolved without saying how.
+        letter("discarded", 1),
+        letter("resolved", 1),
         "insert into fis_account_balance values ('acme', '1000', 'EUR', -1, 0)".to_owned(),
         "insert into fis_account_balance values ('acme', '1000', 'EUR', 'NaN', 0)".to_owned(),
         "insert into fis_chain_head values ('acme', -1, repeat('0', 64), 1)".to_owned(),
@@ -126,7 +129,7 @@ async fn states_and_amounts_outside_their_bounds_are_refused_by_the_tables() {
     for sql in [
         line("0.01", "credit", "0"),
         line("999999999999999.99", "debit", "1").replace(", 1, 1,", ", 1, 2,"),
-        letter("discarded", 1),
+        letter("parked", 1),
     ] {
         sqlx::raw_sql(sqlx::AssertSqlSafe(sql)).execute(&world.pool).await.unwrap();
     }

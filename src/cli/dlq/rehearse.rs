@@ -33,6 +33,8 @@ type Account = (TenantId, String, String);
 #[derive(Default)]
 pub struct Rehearsed {
     letters: u64,
+    /// Of each letter, in order: it would be resolved.
+    would: Vec<bool>,
     posted: u64,
     duplicate: u64,
     ignored: u64,
@@ -89,6 +91,7 @@ impl Rehearsed {
                 Err(PostError::Sql(error)) => match Fault::of(&error) {
                     Fault::Refused { sqlstate, message } if messages.len() == 1 => {
                         self.letters += 1;
+                        self.would.push(false);
                         let detail = format!("SQLSTATE {sqlstate}: {message}");
                         self.fails.entry("database_refused".to_owned()).or_insert((0, detail)).0 += 1;
                         return Ok(());
@@ -108,6 +111,11 @@ impl Rehearsed {
     fn count(&mut self, verdicts: &[Verdict]) {
         for verdict in verdicts {
             self.letters += 1;
+            let resolved = match verdict {
+                Verdict::Posted(_) | Verdict::Duplicate(_) | Verdict::Ignored => true,
+                Verdict::Held(_) | Verdict::Rejected { .. } => false,
+            };
+            self.would.push(resolved);
             match verdict {
                 Verdict::Posted(_) => self.posted += 1,
                 Verdict::Duplicate(_) => self.duplicate += 1,
@@ -147,6 +155,11 @@ impl Rehearsed {
             }
         }
         Ok(())
+    }
+
+    /// Of each message, in order: it would be resolved.
+    pub fn would(&self) -> &[bool] {
+        &self.would
     }
 
     /// True where everything would be resolved.

@@ -13,7 +13,7 @@ use super::args::{Which, Who};
 use super::rehearse::Rehearsed;
 use super::{NOT_CONFIRMED, confirmed, money_text, plural};
 use crate::cli::{printable, printable_within};
-use crate::parking::filter::Scope;
+use crate::parking::filter::{Filter, Scope};
 use crate::parking::follow::{Progress, failures, progress, release, replays};
 use crate::parking::replay::{Manner, Operator, Replay, choose, find, money, set_state};
 use crate::platform::config::Config;
@@ -152,6 +152,26 @@ impl ReplayCommand {
         }
         tell(pool, &replay, End::Released, self.following.json).await
     }
+}
+
+/// Replays with the canary, without a question: the books have said so.
+pub async fn automatically(pool: &PgPool, filter: &Filter, operator: &Operator) -> anyhow::Result<ExitCode> {
+    let manner = Manner { canary: true, rate: None, max_failures: Some(0) };
+    let replay = choose(pool, filter, operator, manner).await?;
+    set_state(pool, replay.id, "open").await?;
+    let (operator, patience) = (operator.clone(), Duration::from_secs(60));
+    let feed = Feed {
+        pool,
+        operator,
+        canary: true,
+        rate: None,
+        max_failures: Some(0),
+        wait: true,
+        patience,
+        replay: replay.clone(),
+    };
+    let end = feed.run().await?;
+    tell(pool, &replay, end, false).await
 }
 
 /// Waits for a replay that is sent, and tells how it went.

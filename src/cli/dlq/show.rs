@@ -8,7 +8,8 @@ use super::{age, body, columns};
 use crate::cli::{printable, printable_within};
 use crate::domain::disposition::Reason;
 use crate::parking::mend::{EditLine, edits};
-use crate::parking::read::{LogLine, Whole, history, whole};
+use crate::parking::overview::{LogLine, history};
+use crate::parking::read::{Whole, whole};
 use crate::platform::config::Config;
 use crate::platform::time;
 

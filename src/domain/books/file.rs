@@ -12,13 +12,14 @@ use super::{AccountType, Unmatched};
 use crate::domain::period::LateEvents;
 use crate::domain::retry::RetryPolicy;
 
-const SETTINGS: [&str; 11] = [
+const SETTINGS: [&str; 12] = [
     "tenant",
     "name",
     "base_currency",
     "timezone",
     "late_events",
     "unmatched",
+    "auto_replay",
     "rounding_account",
     "accounts",
     "periods",
@@ -46,6 +47,7 @@ pub struct File {
     pub timezone: Option<Text>,
     pub late_events: LateEvents,
     pub unmatched: Unmatched,
+    pub auto_replay: bool,
     pub rounding_account: Option<Text>,
     pub accounts: Vec<AccountSource>,
     pub periods: Vec<PeriodSource>,
@@ -116,6 +118,7 @@ impl File {
             timezone: file.text("timezone", mistakes),
             late_events: file.word("late_events", &LATE_EVENTS, mistakes).unwrap_or(LateEvents::Reject),
             unmatched: file.word("unmatched", &UNMATCHED, mistakes).unwrap_or(Unmatched::Reject),
+            auto_replay: file.flag("auto_replay", mistakes),
             rounding_account: file.text("rounding_account", mistakes),
             accounts: all(file.tables("accounts", "account", mistakes), |one| account(one, mistakes)),
             periods: all(file.tables("periods", "period", mistakes), |one| period(one, mistakes)),

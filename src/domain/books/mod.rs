@@ -88,6 +88,8 @@ pub struct Books {
     pub rates: Rates,
     pub rounding_account: Option<AccountCode>,
     unmatched: Unmatched,
+    /// Dead letters whose cause these books remove are replayed without being asked for.
+    pub auto_replay: bool,
     accounts: HashMap<String, Account>,
     rules: Vec<Rule>,
     index: RuleIndex,

@@ -79,6 +79,9 @@ fn settings(books: &Books) -> Item {
         Unmatched::Ignore => "ignore",
     };
     fields.add("unmatched", unmatched);
+    if books.auto_replay {
+        fields.add("auto_replay", "true");
+    }
     if let Some(code) = &books.rounding_account {
         fields.add("rounding_account", code.as_str());
     }

@@ -72,6 +72,7 @@ impl Compiler<'_> {
             rates: Rates::new(rates),
             rounding_account,
             unmatched: file.unmatched,
+            auto_replay: file.auto_replay,
             accounts: std::mem::take(&mut self.accounts),
             index: RuleIndex::new(&rules),
             rules,

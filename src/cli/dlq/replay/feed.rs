@@ -17,6 +17,8 @@ const STEP: i64 = 1_000;
 const UNDER_WAY_MAX: i64 = 20_000;
 /// The canary's steps; the rest follows.
 const CANARY: [i64; 3] = [1, 10, 100];
+/// After too many failures nothing more is sent; what is under way may still be heard of, so long as something moves.
+const LAST_WORDS: Duration = Duration::from_secs(5);
 const LOOK: Duration = Duration::from_millis(100);
 
 /// How the feeding ended.
@@ -78,19 +80,22 @@ impl Feed<'_> {
         let mut pace = Pace::new(self.rate);
         let mut quiet_since = Instant::now();
         loop {
-            let before = now;
+            let (before, asked) = (now, Instant::now());
             (now.resolved, now.failed, now.held) = outcomes(&mut *self.pool.acquire().await?, self.replay.id).await?;
+            // Counting a large replay takes a while; it must not keep the database busy.
+            let look = LOOK.max(asked.elapsed() * 4);
             show(bar, &now);
-            if self.max_failures.is_some_and(|most| now.failed > most) {
+            let failed = self.max_failures.is_some_and(|most| now.failed > most);
+            if failed && (now.under_way() == 0 || quiet_since.elapsed() > LAST_WORDS) {
                 return Ok(End::Failures);
             }
             if stop.is_cancelled() {
                 return Ok(End::Interrupted);
             }
-            if let Some(end) = self.ended(&now).await? {
+            if let Some(end) = self.ended(&now).await?.filter(|_| !failed) {
                 return Ok(end);
             }
-            let most = self.room(&now).min(pace.allowed());
+            let most = if failed { 0 } else { self.room(&now).min(pace.allowed()) };
             if most > 0 {
                 let done = step(self.pool, self.replay.id, &self.operator, most).await?;
                 pace.spent(done.sent);
@@ -106,7 +111,7 @@ impl Feed<'_> {
             if now == before || self.rate.is_some() || now.left == 0 {
                 // Nothing is held here: no transaction is open between two steps.
                 tokio::select! {
-                    () = tokio::time::sleep(if self.rate.is_some() { LOOK / 4 } else { LOOK }) => {}
+                    () = tokio::time::sleep(if self.rate.is_some() { LOOK / 4 } else { look }) => {}
                     () = stop.cancelled() => {}
                 }
             }

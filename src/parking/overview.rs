@@ -1,0 +1,87 @@
+//! Dead letters from afar, and one letter's past: sums for the metrics and the status, lines of the operators' log.
+
+use chrono::{DateTime, Utc};
+use rust_decimal::Decimal;
+use sqlx::PgConnection;
+
+/// Open letters of one reason and currency, for the metrics.
+#[derive(Debug, Clone, sqlx::FromRow)]
+pub struct OpenLetters {
+    pub reason: String,
+    pub currency: Option<String>,
+    pub letters: i64,
+    pub amount: Option<Decimal>,
+    pub oldest: DateTime<Utc>,
+}
+
+/// # Errors
+/// The database is away.
+pub async fn open_letters(db: &mut PgConnection) -> Result<Vec<OpenLetters>, sqlx::Error> {
+    sqlx::query_as(
+        "select reason, currency, count(*) as letters, sum(amount) as amount, min(first_seen_at) as oldest
+           from fis_dead_letter
+          where status in ('parked', 'replaying')
+          group by reason, currency",
+    )
+    .fetch_all(db)
+    .await
+}
+
+/// Open letters by reason.
+///
+/// # Errors
+/// The database is away.
+pub async fn open_by_reason(db: &mut PgConnection) -> Result<Vec<(String, i64)>, sqlx::Error> {
+    sqlx::query_as(
+        "select reason, count(*) as letters
+           from fis_dead_letter
+          where status in ('parked', 'replaying')
+          group by reason
+          order by reason",
+    )
+    .fetch_all(db)
+    .await
+}
+
+/// Held events of a tenant.
+///
+/// # Errors
+/// The database is away.
+pub async fn held_of(db: &mut PgConnection, tenant: &str) -> Result<i64, sqlx::Error> {
+    sqlx::query_scalar("select count(*) from fis_held where tenant_id = $1").bind(tenant).fetch_one(db).await
+}
+
+/// One line of the operators' log.
+#[derive(Debug, Clone, serde::Serialize, sqlx::FromRow)]
+#[serde(rename_all = "camelCase")]
+pub struct LogLine {
+    pub at: DateTime<Utc>,
+    pub by: String,
+    pub act: String,
+    pub why: String,
+    pub from_status: Option<String>,
+    pub to_status: Option<String>,
+    pub replay_id: Option<i64>,
+    pub reason: Option<String>,
+    pub detail: String,
+}
+
+/// More are seldom of interest; the newest are read.
+const HISTORY_MAX: i64 = 200;
+
+/// What happened to a letter, oldest first.
+///
+/// # Errors
+/// The database is away.
+pub async fn history(db: &mut PgConnection, id: &str) -> Result<Vec<LogLine>, sqlx::Error> {
+    let mut lines: Vec<LogLine> = sqlx::query_as(
+        "select at, by, act, why, from_status, to_status, replay_id, reason, detail
+           from fis_operator_log where letter_id = $1 order by id desc limit $2",
+    )
+    .bind(id)
+    .bind(HISTORY_MAX)
+    .fetch_all(db)
+    .await?;
+    lines.reverse();
+    Ok(lines)
+}
