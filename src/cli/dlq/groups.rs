@@ -6,7 +6,7 @@ use std::process::ExitCode;
 use serde_json::json;
 
 use super::args::Which;
-use super::{age, columns, money_text};
+use super::{age, columns, money_text, plural};
 use crate::cli::printable_within;
 use crate::parking::filter::Scope;
 use crate::parking::read::{GroupMoney, GroupName, groups};
@@ -77,27 +77,21 @@ impl Groups {
             let first = format!("{}  {:>8}  {}{rule}", name.group_id, group.letters(), name.reason);
             text.push_str(&printable_within(&first, width.saturating_sub(1)));
             text.push('\n');
-            let trend = trend(group.sum(|money| money.today), group.sum(|money| money.yesterday));
+            let (today, yesterday) = (group.sum(|money| money.today), group.sum(|money| money.yesterday));
+            let trend = format!("{today} new since yesterday (day before: {yesterday})");
             let facts = format!("{}; oldest {oldest}; {trend}", money_text(&group.money()));
             for line in [&facts, &name.fingerprint] {
                 text.push_str(&format!("          {}\n", printable_within(line, width.saturating_sub(11))));
             }
         }
         let letters: i64 = groups.iter().map(Group::letters).sum();
-        text.push_str(&format!("{letters} open dead letters in {} groups\n", groups.len()));
+        let count = plural(i64::try_from(groups.len()).unwrap_or(i64::MAX), "group");
+        text.push_str(&format!("{letters} open dead letters in {count}\n"));
         if let Some(group) = groups.first() {
             text.push_str(&format!("look closer with `fis dlq list --group {}`\n", group.name.group_id));
         }
         crate::cli::print_text(&text)?;
         Ok(ExitCode::SUCCESS)
-    }
-}
-
-fn trend(today: i64, yesterday: i64) -> String {
-    match today.cmp(&yesterday) {
-        std::cmp::Ordering::Greater => format!("{today} new since yesterday, rising (the day before {yesterday})"),
-        std::cmp::Ordering::Less => format!("{today} new since yesterday, falling (the day before {yesterday})"),
-        std::cmp::Ordering::Equal => format!("{today} new since yesterday"),
     }
 }
 

@@ -88,8 +88,7 @@ impl List {
         let (now, width) = (time::now(), columns());
         let mut text = String::new();
         for letter in &letters {
-            text.push_str(&head(letter, now, width));
-            text.push_str(&format!("    {}\n", printable_within(&letter.detail, width.saturating_sub(5))));
+            text.push_str(&two_lines(letter, now, width));
         }
         let word = self.status.word();
         text.push_str(&format!("{} of {total} {word}dead letters\n", letters.len()));
@@ -98,8 +97,8 @@ impl List {
     }
 }
 
-/// Id, age, reason, money, whose, and what is unusual about it; cut at the last column.
-fn head(letter: &Letter, now: chrono::DateTime<chrono::Utc>, width: usize) -> String {
+/// Id, age, reason, money, and what is unusual about it; whose it is where there is room, else before the detail.
+fn two_lines(letter: &Letter, now: chrono::DateTime<chrono::Utc>, width: usize) -> String {
     let money = match (&letter.amount, &letter.currency) {
         (Some(amount), Some(currency)) => format!("{} {}", printable(amount), printable(currency)),
         _ => "-".to_owned(),
@@ -118,6 +117,11 @@ fn head(letter: &Letter, now: chrono::DateTime<chrono::Utc>, width: usize) -> St
     }
     let seen = age(now, letter.first_seen_at);
     let start = format!("{}  {seen:>4}  {:<20} {money:>14}", letter.id, printable(&letter.reason));
-    let room = width.saturating_sub(start.chars().count() + marks.chars().count() + 2);
-    format!("{start}  {}{marks}\n", printable_within(&whose, room.saturating_sub(1)))
+    let room = width.saturating_sub(start.chars().count() + marks.chars().count() + 3);
+    let detail = |detail: &str| printable_within(detail, width.saturating_sub(5));
+    if whose.chars().count() <= room {
+        format!("{start}  {whose}{marks}\n    {}\n", detail(&letter.detail))
+    } else {
+        format!("{start}{marks}\n    {}\n", detail(&format!("{whose}: {}", letter.detail)))
+    }
 }

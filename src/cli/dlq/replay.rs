@@ -215,7 +215,14 @@ fn say(id: i64, progress: &Progress, failures: &[(String, i64, String)], end: En
         (failed, "parked again"),
         (held, "held: tried again by themselves"),
         (progress.under_way(), "under way"),
-        (skipped, "skipped: not parked any more when their turn came"),
+        (
+            skipped,
+            if end == End::Released {
+                "not sent, and not selected any more"
+            } else {
+                "skipped: not parked any more when their turn came"
+            },
+        ),
         (left, "not sent: still parked"),
     ];
     for (count, what) in rows.into_iter().filter(|(count, _)| *count > 0) {
