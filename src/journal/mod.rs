@@ -35,7 +35,7 @@ mod tally;
 mod waiting;
 
 pub use batches::{StoredBatch, find_batch};
-pub use decide::{Known, Plan, Posted, Receipt, Verdict, decide};
+pub use decide::{Known, Original, Plan, Posted, Receipt, Verdict, decide};
 pub use item::{Item, ItemFacts, RetryMessage, Source, Step};
 pub use post::{Committed, PostError, Rehearsal, post, rehearse};
 pub use receipt::{Account, Letter, account_of};

@@ -10,9 +10,10 @@ use fis::domain::dead_letter::DeadLetter;
 use fis::domain::disposition::Failure;
 use fis::domain::entry::Side;
 use fis::domain::event::{Identity, InboundEvent, RawMessage, decode};
+use fis::domain::ids::entry_id;
 use fis::domain::retry::RetryPolicy;
 use fis::journal::{
-    BatchProgress, Item, ItemFacts, Known, Member, Progress, RetryMessage, Source, Step, Verdict, decide,
+    BatchProgress, Item, ItemFacts, Known, Member, Original, Progress, RetryMessage, Source, Step, Verdict, decide,
 };
 use proptest::prelude::*;
 use rust_decimal::Decimal;
@@ -332,6 +333,16 @@ proptest! {
             if *last || index + 1 == stream.len() {
                 let (ended, plan) = decide(std::mem::take(&mut batch), &mut known, now, &mut || 0);
                 verdicts.extend(ended.iter().map(word));
+                // As the database would find them for the next batch.
+                for entry in &plan.entries {
+                    let key = (entry.origin.tenant_id.clone(), entry.origin.event_id.clone());
+                    known.originals.entry(key).or_insert_with(|| Original {
+                        entry_id: entry_id(&entry.origin.tenant_id, entry.seq),
+                        accounting_date: entry.accounting_date,
+                        lines: entry.lines.clone(),
+                        reversed: false,
+                    });
+                }
                 entries.extend(plan.entries);
                 completed.extend(plan.tally.completed);
             }
