@@ -15,6 +15,7 @@
 //! Redis hurries, PostgreSQL decides, the broker is told last. Here, and only here, a disposition (ledger word) becomes a
 //! settlement (AMQP word).
 
+mod make;
 mod origin;
 mod posting;
 mod rehearse;

@@ -8,19 +8,13 @@ mod tasks;
 
 use std::collections::HashMap;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicI64, AtomicUsize};
 use std::time::Duration;
 
 use futures::future::BoxFuture;
-use tokio::sync::Notify;
 use tokio_util::sync::CancellationToken;
 
 use crate::domain::chain::ChainedEntry;
 use crate::domain::ids::TenantId;
-use crate::domain::retry::RetryPolicy;
-use crate::intake::Lane;
-use crate::intake::ledger::Ledger;
-use crate::intake::turns::Turns;
 use crate::journal;
 use crate::journal::books::{BooksError, BooksShelf};
 use crate::journal::read::Place;
@@ -137,35 +131,7 @@ async fn prepare(config: &Config, health: &Health, stop: &CancellationToken) -> 
             return Ok(None);
         }
     }
-    let retry = &config.retry;
-    // The relay, the parking, the books and the probe have connections of their own.
-    let spare = usize::try_from(config.database.connections_max).unwrap_or(usize::MAX).saturating_sub(3).max(1);
-    let posters = usize::from(config.intake.posters).min(spare);
-    let pipeline = Arc::new(Pipeline {
-        postgres: postgres.clone(),
-        redis,
-        books,
-        policy: RetryPolicy {
-            max_retries: retry.max_retries,
-            base_delay_seconds: retry.base_delay_seconds,
-            backoff_multiplier: retry.backoff_multiplier,
-            max_delay_seconds: retry.max_delay_seconds,
-            jitter_seconds: retry.jitter_seconds,
-        },
-        default_tenant,
-        hold: Duration::from_secs(config.intake.hold_seconds),
-        posters,
-        turns: Turns::new(posters, |lane| match lane {
-            Lane::Urgent => config.intake.weight_urgent,
-            Lane::Live => config.intake.weight_live,
-            Lane::Backfill => config.intake.weight_backfill,
-        }),
-        ledger: Ledger::default(),
-        wake: Arc::new(Notify::new()),
-        health: health.clone(),
-        in_hand: AtomicUsize::new(0),
-        forgiven: AtomicI64::new(0),
-    });
+    let pipeline = Arc::new(Pipeline::new(config, postgres.clone(), redis, books, default_tenant, health.clone()));
     Ok(Some(Parts { postgres, pipeline }))
 }
 

@@ -43,8 +43,8 @@ const ONLY_HERE: &[(&str, &[&str], &str)] = &[
     ("lapin::", &["platform/amqp/"], "speak to the broker through platform::amqp"),
     (
         "deadpool_redis::",
-        &["platform/redis.rs", "intake/claim.rs", "intake/progress.rs"],
-        "Redis is spoken by intake::claim and intake::progress",
+        &["platform/redis.rs", "intake/claim.rs", "intake/ledger.rs", "intake/progress.rs"],
+        "Redis is spoken by intake::claim, ledger and progress",
     ),
     ("Utc::now", &["platform/time.rs"], "take the time from platform::time::now, or as an argument"),
     ("Local::now", &[], "take the time from platform::time::now, or as an argument"),

@@ -1,18 +1,9 @@
 //! A rehearsal: messages go the way of real ones through decoding, books, validation and the posting transaction, and then
 //! everything is rolled back. No key is claimed, nothing is settled, nothing is announced.
 
-use std::sync::Arc;
-use std::sync::atomic::{AtomicI64, AtomicUsize};
-use std::time::Duration;
-
-use tokio::sync::Notify;
-
 use super::{Event, Pipeline};
 use crate::domain::ids::TenantId;
-use crate::domain::retry::RetryPolicy;
 use crate::intake::Lane;
-use crate::intake::ledger::Ledger;
-use crate::intake::turns::Turns;
 use crate::journal::books::BooksShelf;
 use crate::journal::{self, PostError, Rehearsal};
 use crate::outbox;
@@ -28,28 +19,8 @@ impl Pipeline {
     /// # Errors
     /// The address of Redis cannot be read.
     pub fn for_rehearsal(config: &Config, postgres: &Postgres, books: BooksShelf) -> Result<Self, RedisError> {
-        let retry = &config.retry;
-        Ok(Self {
-            postgres: postgres.clone(),
-            redis: Redis::new(&config.redis)?,
-            books,
-            policy: RetryPolicy {
-                max_retries: retry.max_retries,
-                base_delay_seconds: retry.base_delay_seconds,
-                backoff_multiplier: retry.backoff_multiplier,
-                max_delay_seconds: retry.max_delay_seconds,
-                jitter_seconds: retry.jitter_seconds,
-            },
-            default_tenant: TenantId::parse(&config.intake.default_tenant).ok(),
-            hold: Duration::from_secs(config.intake.hold_seconds),
-            posters: 1,
-            turns: Turns::new(1, |_| 1),
-            ledger: Ledger::default(),
-            wake: Arc::new(Notify::new()),
-            health: Health::default(),
-            in_hand: AtomicUsize::new(0),
-            forgiven: AtomicI64::new(0),
-        })
+        let (redis, tenant) = (Redis::new(&config.redis)?, TenantId::parse(&config.intake.default_tenant).ok());
+        Ok(Self::new(config, postgres.clone(), redis, books, tenant, Health::default()))
     }
 
     /// What would become of the messages, in this order, if they came now.

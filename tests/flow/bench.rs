@@ -51,7 +51,7 @@ async fn a_bench_measures_the_service_beside_its_limits_and_leaves_nothing() {
             .unwrap()
     };
     assert_eq!(serde_json::from_str::<Value>(&read("json")).unwrap()["medians"], json["medians"]);
-    assert!(read("md").contains("| drain: backlog to committed and acknowledged |"));
+    assert!(read("md").contains("| drain: backlog to committed and acknowledged, the relay waiting |"));
     assert!(read("svg").starts_with("<svg"));
 
     // The parts that read the whole feed, and fail over a gap or an announcement that does not come.

@@ -1,6 +1,8 @@
 //! A message's properties and a message that leaves. Properties can be stored as text and come back whole, so that a
 //! retry or a replay carries what the publisher sent. What would change its meaning on the way back is left out.
 
+use std::collections::BTreeMap;
+
 use lapin::BasicProperties;
 use lapin::types::{AMQPValue, FieldTable, ShortString};
 
@@ -141,12 +143,8 @@ impl Properties {
         let AMQPValue::FieldArray(deaths) = self.0.headers().as_ref()?.inner().get("x-death")? else { return None };
         let AMQPValue::FieldTable(newest) = deaths.as_slice().first()? else { return None };
         let text = |name: &str| match newest.inner().get(name)? {
-            AMQPValue::LongString(text) => Some(String::from_utf8_lossy(text.as_bytes()).into_owned()),
-            AMQPValue::FieldArray(list) => match list.as_slice().first()? {
-                AMQPValue::LongString(text) => Some(String::from_utf8_lossy(text.as_bytes()).into_owned()),
-                _ => None,
-            },
-            _ => None,
+            AMQPValue::FieldArray(list) => long_text(list.as_slice().first()?),
+            value => long_text(value),
         };
         Some(Death { queue: text("queue")?, reason: text("reason")?, routing_key: text("routing-keys") })
     }
@@ -162,12 +160,10 @@ impl Properties {
     }
 
     #[must_use]
-    pub fn without_header(mut self, name: &str) -> Self {
-        let headers = self.0.headers().iter().flatten().filter(|(known, _)| known.as_str() != name);
-        let headers: std::collections::BTreeMap<_, _> =
-            headers.map(|(name, value)| (name.clone(), value.clone())).collect();
-        self.0 = self.0.clone().with_headers(headers.into());
-        self
+    pub fn without_header(self, name: &str) -> Self {
+        let kept = self.0.headers().iter().flatten().filter(|(known, _)| known.as_str() != name);
+        let kept: BTreeMap<_, _> = kept.map(|(name, value)| (name.clone(), value.clone())).collect();
+        Self(self.0.with_headers(kept.into()))
     }
 
     /// Texts and whole numbers at once: each call copies all headers.
@@ -212,6 +208,11 @@ impl Properties {
     pub fn with_timestamp(self, seconds: i64) -> Self {
         Self(self.0.with_timestamp(u64::try_from(seconds).unwrap_or(0)))
     }
+}
+
+fn long_text(value: &AMQPValue) -> Option<String> {
+    let AMQPValue::LongString(text) = value else { return None };
+    Some(String::from_utf8_lossy(text.as_bytes()).into_owned())
 }
 
 fn table_size(table: &FieldTable) -> usize {
@@ -266,38 +267,4 @@ pub struct OutMessage {
 }
 
 #[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn properties_survive_text_and_lose_what_would_change_their_meaning() {
-        let mut headers = FieldTable::default();
-        headers.insert("x-fis-tenant".into(), AMQPValue::LongString("acme".into()));
-        headers.insert("n".into(), AMQPValue::ShortInt(-7));
-        headers.insert("x-death".into(), AMQPValue::Void);
-        headers.insert("x-last-death-queue".into(), AMQPValue::Void);
-        headers.insert("CC".into(), AMQPValue::Void);
-        let lapin = BasicProperties::default()
-            .with_headers(headers)
-            .with_message_id("m1".into())
-            .with_type("t".into())
-            .with_expiration("1000".into())
-            .with_user_id("guest".into())
-            .with_priority(9);
-        let properties = Properties::from_lapin(lapin);
-        assert_eq!(Properties::from_text(&properties.to_text()), properties);
-
-        let carried = properties.carried();
-        assert_eq!(carried.header("x-fis-tenant"), Some("acme"));
-        assert_eq!(carried.header_number("n"), Some(-7));
-        assert_eq!((carried.message_id(), carried.kind()), (Some("m1"), Some("t")));
-        assert!(carried.0.expiration().is_none() && carried.0.user_id().is_none() && carried.0.priority().is_none());
-        let names: Vec<_> = carried.0.headers().as_ref().unwrap().inner().keys().map(ShortString::as_str).collect();
-        assert_eq!(names, ["n", "x-fis-tenant"]);
-    }
-
-    #[test]
-    fn a_text_too_long_for_amqp_is_cut_at_a_character() {
-        assert_eq!(short(&"é".repeat(200)).as_str().len(), 254);
-    }
-}
+mod tests;
