@@ -24,11 +24,16 @@ const NAIVE_EVENTS_MAX: usize = 2_000;
 const PREFETCH: u16 = 2000;
 const SILENCE: Duration = Duration::from_secs(30);
 
-/// The bare posting loop alone, in an empty database.
+/// The bare posting loop alone, in an empty database; then with the usual outbox.
 pub async fn posting(place: &Place, events: usize, results: &mut Results) -> anyhow::Result<()> {
     let pool = &place.postgres.pool;
     let rate = Chain::read(pool, &place.name).await?.post_all(pool, events, BATCH).await?;
     results.add("posting", rate);
+    let messages = format!("{}-messages", place.name);
+    let rate = Chain::read(pool, &messages).await?.with_messages().post_all(pool, events, BATCH).await?;
+    results.add("posting_messages", rate);
+    // The rows that `copy` takes are those of the service.
+    sqlx::query("delete from fis_outbox where seq is null").execute(pool).await?;
     Ok(())
 }
 

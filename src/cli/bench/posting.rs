@@ -19,6 +19,8 @@ pub struct Chain {
     run: String,
     seq: i64,
     hash: String,
+    /// The outbox gets whole messages, as is usual, and not pointers to the journal, as the service has it.
+    messages: bool,
 }
 
 impl Chain {
@@ -27,7 +29,12 @@ impl Chain {
             .bind(TENANT)
             .fetch_one(pool)
             .await?;
-        Ok(Self { run: run.to_owned(), seq, hash })
+        Ok(Self { run: run.to_owned(), seq, hash, messages: false })
+    }
+
+    /// The usual shape of an outbox: the announcement itself is written in the posting transaction.
+    pub fn with_messages(self) -> Self {
+        Self { messages: true, ..self }
     }
 
     /// Posts that many events and says how many per second.
@@ -59,11 +66,15 @@ impl Chain {
         }
         insert_entries(&mut transaction, &seqs, &orders, &previous, &hashes).await?;
         insert_lines(&mut transaction, &seqs, &orders).await?;
-        sqlx::query("insert into fis_outbox (tenant_id, seq, lines) select $1, unnest($2::bigint[]), 3")
-            .bind(TENANT)
-            .bind(&seqs)
-            .execute(&mut *transaction)
-            .await?;
+        if self.messages {
+            insert_messages(&mut transaction, &seqs, &orders, &previous, &hashes).await?;
+        } else {
+            sqlx::query("insert into fis_outbox (tenant_id, seq, lines) select $1, unnest($2::bigint[]), 3")
+                .bind(TENANT)
+                .bind(&seqs)
+                .execute(&mut *transaction)
+                .await?;
+        }
         sqlx::query("update fis_chain_head set seq = $2, hash = $3 where tenant_id = $1")
             .bind(TENANT)
             .bind(seqs.last())
@@ -99,6 +110,41 @@ async fn insert_entries(
     .bind(orders.iter().map(Order::correlation_id).collect::<Vec<_>>())
     .bind(previous)
     .bind(hashes)
+    .execute(db)
+    .await?;
+    Ok(())
+}
+
+/// Announcements of the length that the service's have.
+async fn insert_messages(
+    db: &mut sqlx::PgConnection,
+    seqs: &[i64],
+    orders: &[Order<'_>],
+    previous: &[String],
+    hashes: &[String],
+) -> Result<(), sqlx::Error> {
+    let bodies = seqs.iter().zip(orders).zip(previous.iter().zip(hashes)).map(|((seq, order), (previous, hash))| {
+        let [total, net, tax] = order.amounts();
+        let (event, correlation) = (order.event_id(), order.correlation_id());
+        let line = |account: &str, side: &str, amount: Decimal| {
+            format!(r#"{{"account":"{account}","side":"{side}","amount":"{amount}","currency":"EUR","baseAmount":"{amount}"}}"#)
+        };
+        format!(
+            r#"{{"specversion":"1.0","id":"{TENANT}/{seq}","source":"/fis/{TENANT}","type":"fis.journal.posted","subject":"{TENANT}/{seq}","time":"2026-02-25T10:00:00.000000Z","datacontenttype":"application/json","data":{{"tenantId":"{TENANT}","entryId":"{TENANT}/{seq}","sequence":{seq},"eventId":"{event}","eventType":"ecommerce.order.completed","payloadHash":"sha256:{hash}","accountingDate":"2026-02-25","description":"Order {correlation}","lines":[{},{},{}],"rule":"order-completed","ruleVersion":1,"previousHash":"{previous}","hash":"{hash}"}}}}"#,
+            line("1100", "debit", total),
+            line("4000", "credit", net),
+            line("2200", "credit", tax),
+        )
+        .into_bytes()
+    });
+    sqlx::query(
+        "insert into fis_outbox (tenant_id, exchange, routing_key, message_id, properties, body)
+         select $1, 'fis.domain.exchange', 'fis.journal.posted', $1 || '/' || seq, '{}', body
+           from unnest($2::bigint[], $3::bytea[]) as m (seq, body)",
+    )
+    .bind(TENANT)
+    .bind(seqs)
+    .bind(bodies.collect::<Vec<_>>())
     .execute(db)
     .await?;
     Ok(())

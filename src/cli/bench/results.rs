@@ -77,7 +77,7 @@ const fn limit(name: &'static str, label: &'static str) -> Rate {
 }
 
 /// Events per second, in the order they are shown.
-pub const RATES: [Rate; 16] = [
+pub const RATES: [Rate; 17] = [
     ours("drain", "drain: backlog to committed and acknowledged, the relay waiting"),
     ours("drain_beside", "the same with the relay at work beside it"),
     ours("drain_relay", "drain and relay: backlog to confirmed on the feed"),
@@ -87,6 +87,7 @@ pub const RATES: [Rate; 16] = [
     ours("relay", "relay of a backlog, order kept, removal included"),
     limit("relay_limit", "limit: bare confirmed publish of the same announcements"),
     limit("posting", "limit: bare set-based posting of the same rows, 500 a time"),
+    limit("posting_messages", "limit: the same with whole messages in the outbox, as is usual"),
     limit("copy", "limit: the same rows by COPY, one transaction"),
     limit("publish", "limit: bare confirmed publish of the events, window 1,000"),
     limit("consume", "limit: bare consume, 500 an acknowledgement"),
@@ -114,17 +115,27 @@ pub struct Promise {
     pub bound: Bound,
 }
 
-pub const PROMISES: [Promise; 12] = [
+pub const PROMISES: [Promise; 14] = [
     Promise {
         label: "drain of the bare posting loop",
         name: "drain",
         bound: Bound::Ratio { of: "posting", least: 80 },
+    },
+    Promise {
+        label: "drain of the usual posting loop",
+        name: "drain",
+        bound: Bound::Ratio { of: "posting_messages", least: 80 },
     },
     Promise { label: "drain of the naive listener", name: "drain", bound: Bound::Ratio { of: "naive", least: 2500 } },
     Promise {
         label: "full loop of the bare posting loop",
         name: "loop",
         bound: Bound::Ratio { of: "posting", least: 45 },
+    },
+    Promise {
+        label: "full loop of the usual posting loop",
+        name: "loop",
+        bound: Bound::Ratio { of: "posting_messages", least: 45 },
     },
     Promise {
         label: "two instances of one",
