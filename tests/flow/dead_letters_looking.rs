@@ -65,7 +65,8 @@ async fn filters_groups_and_money_tell_the_same_story() {
         .await
         .expect(0, &["5 open dead letters in 3 groups", "1.00 EUR + 119.00 USD", "2 new since yesterday"]);
 
-    let id = &world.fis(&["dlq", "list", "--json"]).await.json()["deadLetters"][0]["id"].as_str().unwrap().to_owned();
+    let one = world.fis(&["dlq", "list", "--reason", "unknown_account", "--max-amount", "1.50", "--json"]).await.json();
+    let id = one["deadLetters"][0]["id"].as_str().unwrap();
     world
         .fis(&["dlq", "show", id])
         .await
