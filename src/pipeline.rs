@@ -205,6 +205,9 @@ impl Pipeline {
             header: &header,
         };
         let read = decode(message, self.default_tenant.as_ref());
+        if let Ok(event) = &read {
+            faults::crash_event(event.event_id.as_str());
+        }
         Event { origin: Origin::new(delivery, lane).identified(&read), read }
     }
 

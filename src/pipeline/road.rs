@@ -11,6 +11,7 @@ use tokio_util::sync::CancellationToken;
 
 use super::{Pipeline, PipelineError};
 use crate::intake::Lane;
+use crate::platform::amqp::receiver::ALONE_FROM;
 use crate::platform::amqp::{AmqpError, Delivery, Receiver, Settler};
 use crate::platform::metrics;
 
@@ -94,8 +95,23 @@ impl Road {
         }
     }
 
-    /// Sends a batch on its way as soon as there is room.
+    /// Sends a batch on its way as soon as there is room. What may have ended the process before travels the road alone, from
+    /// the first look at it until the broker has heard of its end: whatever dies with it then is itself.
     pub async fn send(&mut self, batch: Vec<Delivery>) {
+        let suspect = batch.iter().any(|delivery| delivery.delivery_count() >= ALONE_FROM);
+        if suspect {
+            self.clear().await;
+        }
+        self.start(batch).await;
+        if suspect {
+            self.clear().await;
+            if self.settler.flush().await.is_err() {
+                self.broken.cancel();
+            }
+        }
+    }
+
+    async fn start(&mut self, batch: Vec<Delivery>) {
         let in_hand = InHand::take(Arc::clone(&self.pipeline), batch.len());
         while self.batches.len() >= UNDER_WAY_MAX {
             self.join().await;

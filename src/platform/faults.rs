@@ -36,3 +36,14 @@ pub fn crash_point(name: &str) {
 
 #[cfg(not(feature = "failpoints"))]
 pub fn crash_point(_name: &str) {}
+
+/// Dies at the sight of an event if `FIS_FAILPOINT` is `event:` and its id: what a fault of ours, met only by one event, does.
+#[cfg(feature = "failpoints")]
+pub fn crash_event(id: &str) {
+    if std::env::var("FIS_FAILPOINT").is_ok_and(|wanted| wanted.strip_prefix("event:") == Some(id)) {
+        std::process::abort();
+    }
+}
+
+#[cfg(not(feature = "failpoints"))]
+pub fn crash_event(_id: &str) {}

@@ -4,6 +4,7 @@ use std::time::Duration;
 
 use fis::platform::faults;
 
+use crate::support::events::order;
 use crate::support::load::{QUICK_RETRIES, TENANTS, mix};
 use crate::support::wait::wait_within;
 use crate::support::world::{Setup, World};
@@ -70,5 +71,37 @@ async fn without_a_crash_point_the_same_load_comes_to_rest() {
     })
     .await;
     world.rest(&mut run).await;
+    world.invariants().await;
+}
+
+/// A fault of ours that only one event meets, and that takes the process with it each time.
+#[tokio::test(flavor = "multi_thread")]
+async fn an_event_that_kills_the_process_ends_in_the_dead_letters_alone_and_its_neighbours_are_posted() {
+    const LIVES_MAX: u32 = 60;
+    let world = World::new("killer").await;
+    let order_or_killer = |n: u32| match n {
+        120 => order("killer").rejected("delivery_limit"),
+        n => order(&format!("evt-{n}")),
+    };
+    world.publish(&(0..250).map(order_or_killer).collect::<Vec<_>>()).await;
+    for life in 1.. {
+        assert!(life <= LIVES_MAX, "it is delivered for ever");
+        let mut run = world.spawn(&[("FIS_FAILPOINT", "event:killer")]);
+        let given_up = wait_within("it dies, or gives the event up", Duration::from_secs(60), async || {
+            let given_up = world.count("select count(*) from fis_dead_letter").await > 0;
+            let posted = world.count("select count(*) from fis_journal_entry").await;
+            match (run.is_running(), given_up && posted == 249) {
+                (_, true) => Ok(true),
+                (false, false) => Ok(false),
+                (true, false) => Err(format!("{posted} posted in life {life}")),
+            }
+        });
+        if given_up.await {
+            world.rest(&mut run).await;
+            break;
+        }
+    }
+    let letters = "select count(*) from fis_dead_letter where not (event_id is null and reason = 'delivery_limit')";
+    assert_eq!(world.count(letters).await, 0, "only the killer, which nobody looked into");
     world.invariants().await;
 }

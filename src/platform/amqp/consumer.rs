@@ -62,6 +62,7 @@ pub struct Consumer {
     stream: Fuse<lapin::Consumer>,
     tag: String,
     timeout: std::time::Duration,
+    prefetch: u16,
     /// Something was delivered.
     begun: bool,
 }
@@ -87,7 +88,7 @@ impl Consumer {
         let stream = connection.within("consume", consume(&channel, queue, arguments)).await?;
         let tag = stream.tag().as_str().to_owned();
         let (queue, timeout) = (queue.to_owned(), connection.timeout());
-        Ok(Self { queue, channel, stream: stream.fuse(), tag, timeout, begun: false })
+        Ok(Self { queue, channel, stream: stream.fuse(), tag, timeout, prefetch, begun: false })
     }
 
     /// A reader of its own: a queue that lives as long as the connection, bound to an exchange.
@@ -145,13 +146,14 @@ impl Consumer {
             within(self.timeout, "consume", consume(&self.channel, &self.queue, FieldTable::default())).await?;
         self.tag = stream.tag().as_str().to_owned();
         self.stream = stream.fuse();
+        self.prefetch = prefetch;
         Ok(())
     }
 
     /// Whoever settles what this consumer took.
     #[must_use]
     pub fn settler(&self) -> Settler {
-        Settler { channel: self.channel.clone(), timeout: self.timeout }
+        Settler { channel: self.channel.clone(), timeout: self.timeout, prefetch: self.prefetch }
     }
 }
 
@@ -165,12 +167,22 @@ async fn consume(channel: &lapin::Channel, queue: &str, arguments: FieldTable) -
 pub struct Settler {
     channel: lapin::Channel,
     timeout: std::time::Duration,
+    prefetch: u16,
 }
 
 impl Settler {
     /// Acknowledges everything up to this tag.
     pub(super) async fn acknowledge(&self, tag: u64) -> Result<(), AmqpError> {
         within(self.timeout, "acknowledge", self.channel.basic_ack(tag, BasicAckOptions { multiple: true })).await
+    }
+
+    /// Waits until the broker has heard everything said so far: an answer on the same channel comes after it.
+    ///
+    /// # Errors
+    /// The session is lost.
+    pub async fn flush(&self) -> Result<(), AmqpError> {
+        let question = self.channel.basic_qos(self.prefetch, BasicQosOptions { global: false });
+        within(self.timeout, "hear of an end", question).await
     }
 
     /// Settles a batch: rejects the rejected one by one, then acknowledges the rest with one word. `batch` must be
