@@ -2,6 +2,7 @@
 //! never leaves through a log line, an error or `--help`.
 
 mod secret;
+mod tree;
 
 use std::collections::BTreeMap;
 use std::path::Path;
@@ -70,7 +71,13 @@ section!(Retry {
     max_delay_seconds: u64 = 3600,
     jitter_seconds: u64 = 10,
 });
-section!(Outbox { window: u16 = 1000, poll_ms: u64 = 500 });
+section!(Outbox { window: u16 = 1000, poll_ms: u64 = 500, mirror: OutboxMirror = OutboxMirror::default() });
+section!(OutboxMirror {
+    enabled: bool = false,
+    exchange: String = String::new(),
+    kind: String = "fanout".to_owned(),
+    until: String = String::new(),
+});
 section!(Log { format: LogFormat = LogFormat::Auto, filter: String = "info,lapin=off,sqlx=warn".to_owned() });
 section!(Audit { signing_key: Secret = "".into() });
 section!(Service { stop_seconds: u64 = 8 });
@@ -141,15 +148,8 @@ struct Settings {
 
 impl Settings {
     fn new() -> Self {
-        let mut defaults = BTreeMap::new();
-        if let Ok(table) = Table::try_from(Config::default()) {
-            for (section, keys) in table {
-                for (key, value) in keys.as_table().into_iter().flatten() {
-                    defaults.insert(format!("{section}.{key}"), value.clone());
-                }
-            }
-        }
-        Self { defaults, given: BTreeMap::new() }
+        let table = Table::try_from(Config::default()).unwrap_or_default();
+        Self { defaults: tree::flat(table, &|_| true), given: BTreeMap::new() }
     }
 
     fn add_file(&mut self, path: &Path) -> Result<(), ConfigError> {
@@ -160,13 +160,10 @@ impl Settings {
             // The message alone: toml's full text quotes the line, and the line may hold a password.
             ConfigError::Syntax { path: origin.clone(), message: position(&text, &error) }
         })?;
-        for (section, keys) in table {
-            let Value::Table(keys) = keys else { return Err(self.unknown(section, &origin)) };
-            for (key, value) in keys {
-                let name = format!("{section}.{key}");
-                self.check(&name, &value, &origin)?;
-                self.given.insert(name, (value, origin.clone()));
-            }
+        let is_section = |name: &str| self.defaults.keys().any(|known| known.starts_with(&format!("{name}.")));
+        for (name, value) in tree::flat(table, &is_section) {
+            self.check(&name, &value, &origin)?;
+            self.given.insert(name, (value, origin.clone()));
         }
         Ok(())
     }
@@ -207,6 +204,11 @@ impl Settings {
         if kind(default) != kind(value) {
             return Err(wrong(name, origin, kind(default)));
         }
+        if let (Some(words), Value::String(text)) = (words(name), value)
+            && !words.contains(&text.as_str())
+        {
+            return Err(wrong(name, origin, tree::listed(words)));
+        }
         let Some((min, max)) = bounds(name) else { return Ok(()) };
         let inside = match value {
             Value::Integer(number) => (min..=max).contains(number),
@@ -230,17 +232,10 @@ impl Settings {
     fn finish(self) -> Result<Config, ConfigError> {
         let mut table = Table::new();
         for (name, (value, _)) in &self.given {
-            if let Some((section, key)) = name.split_once('.')
-                && let Value::Table(keys) = table.entry(section).or_insert_with(|| Value::Table(Table::new()))
-            {
-                keys.insert(key.to_owned(), value.clone());
-            }
+            tree::plant(&mut table, name, value.clone());
         }
-        table.try_into::<Config>().map_err(|_| {
-            // Types and bounds are checked above; what is left is the one setting with a closed list of words.
-            let origin = self.given.get("log.format").map_or_else(String::new, |(_, origin)| origin.clone());
-            wrong("log.format", &origin, "auto, json or human")
-        })
+        // Names, types, words and bounds are checked above, so that nothing is left to be refused here.
+        table.try_into::<Config>().map_err(|_| wrong("*", "all places together", "as in ops/fis.example.toml"))
     }
 }
 
@@ -258,6 +253,15 @@ fn kind(value: &Value) -> &'static str {
         Value::Array(_) => "a list",
         Value::Table(_) => "a section",
     }
+}
+
+/// Closed lists of words.
+fn words(name: &str) -> Option<&'static [&'static str]> {
+    Some(match name {
+        "log.format" => &["auto", "json", "human"],
+        "outbox.mirror.kind" => &["fanout", "topic", "direct"],
+        _ => return None,
+    })
 }
 
 /// Bounds of the numbers: outside of them the service would not work, or would not be bounded.

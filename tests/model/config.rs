@@ -31,11 +31,19 @@ fn load(file: Option<&Path>, environment: &[(&str, &str)]) -> Result<Config, Str
 fn settings(table: Table) -> BTreeMap<String, Value> {
     let mut settings = BTreeMap::new();
     for (section, keys) in table {
-        for (key, value) in keys.as_table().expect("only sections at the top").clone() {
-            settings.insert(format!("{section}.{key}"), value);
-        }
+        add(&mut settings, &section, keys.as_table().expect("only sections at the top").clone());
     }
     settings
+}
+
+fn add(settings: &mut BTreeMap<String, Value>, section: &str, keys: Table) {
+    for (key, value) in keys {
+        let name = format!("{section}.{key}");
+        match value {
+            Value::Table(keys) => add(settings, &name, keys),
+            value => drop(settings.insert(name, value)),
+        }
+    }
 }
 
 fn known() -> BTreeMap<String, Value> {
@@ -167,13 +175,24 @@ fn an_unknown_setting_is_refused_with_its_name_and_origin() {
         ("[intaek]\nprefetch = 1", "`intaek.prefetch`"),
         ("prefetch = 1", "`prefetch`"),
         ("[amqp.tls]\nca = \"x\"", "`amqp.tls`"),
+        ("[outbox.mirror]\nexchagne = \"x\"", "`outbox.mirror.exchagne`"),
+        ("[outbox]\nmirror = true", "`outbox.mirror`"),
+        ("[outbox.mirrors]\nexchange = \"x\"", "`outbox.mirrors`"),
     ] {
         let file = File::new("unknown", text);
         let error = load(Some(&file.0), &[]).unwrap_err();
         assert!(error.contains("unknown setting") && error.contains(name), "{text}: {error}");
         assert!(error.contains(&file.0.display().to_string()), "{text}: {error}");
     }
-    for variable in ["FIS_AMPQ_URL", "FIS_CONFIGURATION", "FIS__INTAKE__PREFETSCH", "FIS__INTAKE", "FIS_", "FIS__"] {
+    for variable in [
+        "FIS_AMPQ_URL",
+        "FIS_CONFIGURATION",
+        "FIS__INTAKE__PREFETSCH",
+        "FIS__OUTBOX__MIRROR",
+        "FIS__INTAKE",
+        "FIS_",
+        "FIS__",
+    ] {
         let error = load(None, &[(variable, "1")]).unwrap_err();
         assert!(error.contains("unknown setting") && error.contains(variable), "{variable}: {error}");
     }
@@ -189,9 +208,11 @@ fn a_setting_of_the_wrong_type_is_refused_with_its_name_and_origin() {
         ("outbox.window", "[1000]", "a whole number"),
         ("log.format", "true", "a string"),
         ("log.format", "\"xml\"", "auto, json or human"),
+        ("outbox.mirror.enabled", "\"yes\"", "true or false"),
+        ("outbox.mirror.kind", "\"headers\"", "fanout, topic or direct"),
     ];
     for (name, value, expected) in rows {
-        let (section, key) = name.split_once('.').unwrap();
+        let (section, key) = name.rsplit_once('.').unwrap();
         let file = File::new("type", &format!("[{section}]\n{key} = {value}\n"));
         let error = load(Some(&file.0), &[]).unwrap_err();
         let wanted = format!("setting `{name}` from {} must be {expected}", file.0.display());
