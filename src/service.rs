@@ -3,6 +3,7 @@
 
 mod http;
 mod loops;
+pub mod mirror;
 mod once;
 mod tasks;
 
@@ -67,7 +68,11 @@ pub async fn run(config: Config, once: bool, stop: CancellationToken) -> Result<
         let (health, stop) = (health.clone(), tasks.last.clone());
         tasks.spawn("http", async move { http::serve(listener, metrics, health, &stop).await });
     }
+    let mirror = mirror::settings(&config)?;
     let Some(parts) = prepare(&config, &health, &stop).await? else { return Ok(()) };
+    if let Some(settings) = mirror {
+        mirror::start(settings, &config, &parts, &health, &mut tasks).await;
+    }
     start(&config, &parts, &health, &mut tasks);
     if once {
         let (config, parts, stop) = (config.clone(), parts.clone(), stop.clone());

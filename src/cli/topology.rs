@@ -3,7 +3,7 @@
 use std::process::ExitCode;
 
 use crate::platform::amqp::Connection;
-use crate::platform::amqp::topology::{Outcome, Topology, draw, is_lossy, report};
+use crate::platform::amqp::topology::{Arguments, Exchange, Outcome, Topology, draw, is_lossy, report};
 use crate::platform::config::Config;
 use crate::service;
 
@@ -22,7 +22,8 @@ pub enum TopologyCommand {
 
 impl TopologyCommand {
     pub async fn run(self, config: &Config) -> anyhow::Result<ExitCode> {
-        let topology = Topology::embedded()?;
+        let mut topology = Topology::embedded()?;
+        topology.exchanges.extend(mirror(config, &topology)?);
         match self {
             Self::Print => {
                 print!("{}", draw(&topology));
@@ -32,6 +33,20 @@ impl TopologyCommand {
             Self::Check { json } => check(config, &topology, json).await,
         }
     }
+}
+
+/// The exchange of `outbox.mirror`, where that is on. `fis run` does without it and tries again, so it asks for it nowhere.
+fn mirror(config: &Config, topology: &Topology) -> anyhow::Result<Option<Exchange>> {
+    let settings = service::mirror::settings(config)?;
+    Ok(settings.map(|settings| Exchange {
+        name: settings.exchange,
+        vhost: topology.vhost.clone(),
+        kind: config.outbox.mirror.kind.clone(),
+        durable: true,
+        auto_delete: false,
+        internal: false,
+        arguments: Arguments::new(),
+    }))
 }
 
 async fn apply(config: &Config, topology: &Topology) -> anyhow::Result<ExitCode> {

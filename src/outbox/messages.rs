@@ -64,7 +64,7 @@ impl Messages {
 }
 
 /// All at once; where that fails because of what an entry holds, one by one, so that the others leave.
-async fn read(
+pub(super) async fn read(
     db: &mut PgConnection,
     entries: &dyn Entries,
     places: &[Place],

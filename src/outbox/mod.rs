@@ -6,12 +6,14 @@ mod feed;
 pub mod flight;
 mod floor;
 mod messages;
+mod mirror;
 mod relay;
 mod session;
 mod statements;
 
 pub use feed::{first_pending, journal_message};
 pub use messages::{Entries, Place};
+pub use mirror::{MIRROR_OWNER_QUEUE, Mirror, MirrorSettings, WrongSetting};
 pub use relay::{OWNER_QUEUE, Relay};
 pub use statements::{Backlog, backlog};
 

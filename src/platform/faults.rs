@@ -16,6 +16,7 @@ crash_points! {
     AFTER_MARK "after_mark" "Redis says COMPLETED; the broker does not know.";
     AFTER_SETTLE "after_settle" "Acknowledged.";
     AFTER_PUBLISH "after_publish" "The relay's window is confirmed; its rows are still there.";
+    AFTER_MIRROR "after_mirror" "The mirror's window is confirmed; its cursors have not moved.";
     AFTER_PARK "after_park" "Dead letters are committed, not acknowledged.";
     BEFORE_REPLAY "before_replay" "A step of a replay is written, not committed.";
     AFTER_REPLAY "after_replay" "A step of a replay is committed; the command does not know.";

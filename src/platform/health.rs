@@ -13,10 +13,12 @@ pub enum Part {
     BrokerIn,
     /// The connection that publishes.
     BrokerOut,
+    /// The second exchange of `outbox.mirror`; heard of only where that is on.
+    Mirror,
 }
 
 impl Part {
-    pub const ALL: [Self; 4] = [Self::Postgres, Self::Redis, Self::BrokerIn, Self::BrokerOut];
+    pub const ALL: [Self; 5] = [Self::Postgres, Self::Redis, Self::BrokerIn, Self::BrokerOut, Self::Mirror];
 
     #[must_use]
     pub fn name(self) -> &'static str {
@@ -25,14 +27,15 @@ impl Part {
             Self::Redis => "redis",
             Self::BrokerIn => "broker-in",
             Self::BrokerOut => "broker-out",
+            Self::Mirror => "mirror",
         }
     }
 
-    /// Whether work stops without it. Without Redis everything goes on, slower.
+    /// Whether work stops without it. Without Redis everything goes on, slower; without the mirror, the main feed alone.
     #[must_use]
     pub fn is_needed(self) -> bool {
         match self {
-            Self::Redis => false,
+            Self::Redis | Self::Mirror => false,
             Self::Postgres | Self::BrokerIn | Self::BrokerOut => true,
         }
     }
@@ -59,6 +62,19 @@ impl Health {
         self.parts.lock().is_ok_and(|parts| matches!(parts.get(&part), Some(Some(_))))
     }
 
+    /// Why it is away.
+    #[must_use]
+    pub fn why(&self, part: Part) -> Option<String> {
+        self.parts.lock().ok()?.get(&part)?.clone()
+    }
+
+    /// It is no longer in use.
+    pub fn forget(&self, part: Part) {
+        let Ok(mut parts) = self.parts.lock() else { return };
+        parts.remove(&part);
+        metrics::part_away(part.name(), false);
+    }
+
     fn set(&self, part: Part, state: Option<String>) {
         let Ok(mut parts) = self.parts.lock() else { return };
         let before = parts.get(&part);
@@ -72,7 +88,7 @@ impl Health {
         parts.insert(part, state);
     }
 
-    /// Every part with what is known of it: `ok`, `starting`, or why it is away.
+    /// Every part that is in use with what is known of it: `ok`, `starting`, or why it is away.
     #[must_use]
     pub fn report(&self) -> Vec<(&'static str, String)> {
         let parts = self.parts.lock().map(|parts| parts.clone()).unwrap_or_default();
@@ -81,7 +97,8 @@ impl Health {
             Some(None) => "ok".to_owned(),
             Some(Some(why)) => format!("away: {why}"),
         };
-        Part::ALL.into_iter().map(|part| (part.name(), state(part))).collect()
+        let in_use = |part: &Part| *part != Part::Mirror || parts.contains_key(part);
+        Part::ALL.into_iter().filter(in_use).map(|part| (part.name(), state(part))).collect()
     }
 
     /// May this process take work?

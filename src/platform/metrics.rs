@@ -16,6 +16,8 @@ pub const OUTBOX_PUBLISHED: &str = "fis_outbox_published_total";
 pub const OUTBOX_UNCONFIRMED: &str = "fis_outbox_unconfirmed_total";
 pub const OUTBOX_TENANTS_WAITING: &str = "fis_outbox_tenants_waiting";
 pub const OUTBOX_RELAYING: &str = "fis_outbox_relaying";
+pub const OUTBOX_MIRRORED: &str = "fis_outbox_mirrored_total";
+pub const OUTBOX_MIRROR_FAILED: &str = "fis_outbox_mirror_failed_total";
 pub const PARKING_PARKED: &str = "fis_parking_parked_total";
 pub const PARKING_OPEN: &str = "fis_parking_open_letters";
 pub const PARKING_OPEN_MONEY: &str = "fis_parking_open_money_units";
@@ -49,6 +51,11 @@ pub fn install() -> Result<PrometheusHandle, String> {
         "Tenants whose messages wait because one came back or was refused, by road"
     );
     describe_gauge!(OUTBOX_RELAYING, "1 while this instance relays; 0 while it stands by");
+    describe_counter!(OUTBOX_MIRRORED, "Journal events confirmed on the mirror's exchange");
+    describe_counter!(
+        OUTBOX_MIRROR_FAILED,
+        "Messages that the mirror gave back or refused, and sessions that it lost; all are tried again"
+    );
     describe_counter!(
         PARKING_PARKED,
         "Messages taken from the dead-letter queue, by whether the pipeline had recorded them"
@@ -107,6 +114,14 @@ pub fn tenants_waiting(road: &'static str, count: usize) {
 
 pub fn relaying(relaying: bool) {
     gauge!(OUTBOX_RELAYING).set(u8::from(relaying));
+}
+
+pub fn mirrored(count: u64) {
+    counter!(OUTBOX_MIRRORED).increment(count);
+}
+
+pub fn mirror_failed(count: u64) {
+    counter!(OUTBOX_MIRROR_FAILED).increment(count);
 }
 
 pub fn parked(recorded: bool, count: u64) {

@@ -64,7 +64,7 @@ impl Tasks {
                 self.first.clone(),
                 &["intake", "parking", "books", "probe", "letters", "once"][..],
             ),
-            ("relaying what is left", self.then.clone(), &["relay"][..]),
+            ("relaying what is left", self.then.clone(), &["relay", "mirror"][..]),
             ("closing", self.last.clone(), &["http"][..]),
         ] {
             tracing::info!("stopping: {step}");

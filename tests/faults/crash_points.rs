@@ -9,12 +9,20 @@ use crate::support::load::{QUICK_RETRIES, TENANTS, mix};
 use crate::support::wait::wait_within;
 use crate::support::world::{Setup, World};
 
+/// The one point that is not reached without a mirror. Every virtual host has this exchange.
+const MIRROR: [(&str, &str); 2] =
+    [("FIS__OUTBOX__MIRROR__ENABLED", "true"), ("FIS__OUTBOX__MIRROR__EXCHANGE", "amq.fanout")];
+const MIRRORED: &str = "mirrored.queue";
+
 /// Dies at the point, comes back without it, and comes to rest.
 async fn survive(point: &str) {
     let world = World::with(point, Setup { tenants: TENANTS, ..Setup::default() }).await;
     let messages = mix(point, 200);
     let (before, after) = messages.split_at(messages.len() / 2);
-    let environment = [&QUICK_RETRIES[..], &[("FIS_FAILPOINT", point)]].concat();
+    let mirror = if point == faults::AFTER_MIRROR { &MIRROR[..] } else { &[] };
+    world.declare_queue(MIRRORED, "amq.fanout", "").await;
+    let settings = [&QUICK_RETRIES[..], mirror].concat();
+    let environment = [&settings[..], &[("FIS_FAILPOINT", point)]].concat();
     let mut doomed = world.spawn(&environment);
     world.publish_through_trouble(before, 10).await;
     let status = doomed.exited(Duration::from_secs(60)).await;
@@ -28,9 +36,13 @@ async fn survive(point: &str) {
     assert!(doomed.aborted(), "{point} was not reached a second time");
     drop(doomed);
 
-    let mut run = world.run_with(&QUICK_RETRIES).await;
+    let mut run = world.run_with(&settings).await;
     world.rest(&mut run).await;
     world.invariants().await;
+    if point == faults::AFTER_MIRROR {
+        let repeated = world.check_whole_feed(MIRRORED).await;
+        assert!(repeated > 0, "the crashes fell between the confirms and the cursors");
+    }
 }
 
 macro_rules! points {
@@ -57,6 +69,7 @@ points! {
     a_crash_after_the_mark_posts_nothing_twice AFTER_MARK;
     a_crash_after_settling_loses_nothing AFTER_SETTLE;
     a_crash_after_publishing_repeats_the_same_bytes AFTER_PUBLISH;
+    a_crash_after_mirroring_repeats_the_same_bytes AFTER_MIRROR;
     a_crash_after_parking_keeps_one_dead_letter AFTER_PARK;
 }
 

@@ -23,6 +23,7 @@ mod held;
 mod hostile;
 mod lanes;
 mod life;
+mod mirror;
 mod reading;
 mod receipts;
 mod rejections;

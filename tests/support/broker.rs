@@ -101,11 +101,16 @@ impl World {
 
     /// Queues of the finance team and of the auditors, bound to everything that fis says.
     pub async fn declare_readers(&self) {
-        let body = json!({"durable": true, "arguments": {"x-queue-type": "quorum"}});
         for queue in [FINANCE, AUDIT] {
-            self.management.put_json(&self.management.object_path("queues", queue), &body).await.unwrap();
-            self.bind("fis.domain.exchange", queue, "fis.#").await;
+            self.declare_queue(queue, "fis.domain.exchange", "fis.#").await;
         }
+    }
+
+    /// A reader's queue, bound.
+    pub async fn declare_queue(&self, queue: &str, exchange: &str, key: &str) {
+        let body = json!({"durable": true, "arguments": {"x-queue-type": "quorum"}});
+        self.management.put_json(&self.management.object_path("queues", queue), &body).await.unwrap();
+        self.bind(exchange, queue, key).await;
     }
 
     pub async fn bind(&self, exchange: &str, queue: &str, key: &str) {

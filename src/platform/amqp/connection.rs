@@ -3,10 +3,10 @@
 
 use std::time::Duration;
 
-use lapin::ConnectionProperties;
-use lapin::options::QueueDeclareOptions;
+use lapin::options::{ExchangeDeclareOptions, QueueDeclareOptions};
 use lapin::types::FieldTable;
 use lapin::uri::AMQPUri;
+use lapin::{ConnectionProperties, ExchangeKind};
 
 use super::AmqpError;
 use super::management::Management;
@@ -171,6 +171,20 @@ impl Connection {
         let channel = self.channel().await?;
         let options = QueueDeclareOptions { passive: true, ..QueueDeclareOptions::default() };
         self.within("look at a queue", channel.queue_declare(short(queue), options, FieldTable::default())).await
+    }
+
+    /// Asks whether there is such an exchange, of whatever kind, and creates nothing.
+    ///
+    /// # Errors
+    /// There is none, or the broker is away.
+    pub async fn find_exchange(&self, name: &str) -> Result<(), AmqpError> {
+        // On a channel of its own: a refusal closes it.
+        let channel = self.channel().await?;
+        let options = ExchangeDeclareOptions { passive: true, ..ExchangeDeclareOptions::default() };
+        let asked = channel.exchange_declare(short(name), ExchangeKind::Direct, options, FieldTable::default());
+        self.within("find an exchange", asked).await?;
+        let _ = self.within("close a channel", channel.close(200, "found".into())).await;
+        Ok(())
     }
 
     /// Says goodbye; what is unsettled goes back to its queue. A broker that does not answer is left alone.

@@ -1,0 +1,180 @@
+//! The mirror while its connection lives: reads a window, publishes it, waits for all of its confirms, and moves the cursors.
+//! Connections of the pool are borrowed for a statement or two, so that nothing that posts waits for the mirror.
+
+use std::collections::BTreeSet;
+
+use tokio::time::Instant;
+use tokio_util::sync::CancellationToken;
+
+use super::plan::{self, Stuck};
+use super::{Mirror, MirrorError, statements};
+use crate::outbox::messages;
+use crate::outbox::{Place, journal_message};
+use crate::platform::amqp::{AmqpError, Connection, OutMessage, PublishOutcome, Publisher};
+use crate::platform::faults::{self, crash_point};
+use crate::platform::health::Part;
+use crate::platform::metrics;
+use crate::platform::time::Backoff;
+
+/// Entries in one window: what a crash repeats, and what is in memory at once. Some hundreds hide the way to the broker.
+const WINDOW: usize = 250;
+
+/// What a window came to.
+enum Window {
+    Empty,
+    Sent,
+}
+
+impl Mirror {
+    /// Keeps a channel open for as long as the connection lives.
+    pub(super) async fn channels(
+        &self,
+        connection: &Connection,
+        stuck: &mut Stuck,
+        backoff: &mut Backoff,
+        stop: &CancellationToken,
+    ) -> Result<(), MirrorError> {
+        loop {
+            let error = match self.channel(connection, stuck, backoff, stop).await {
+                Ok(()) => return Ok(()),
+                // Only the channel is gone: the exchange is missing, for example. Where the broker is silent, the whole connection
+                // goes: what it still holds must not come after what is sent anew.
+                Err(MirrorError::Amqp(error)) if connection.is_connected() && !error.is_timeout() => error,
+                Err(error) => return Err(error),
+            };
+            self.fails(&format!("{error}; `fis topology apply` declares a missing exchange"), 1);
+            if self.rest(backoff.delay(), stop).await {
+                return Ok(());
+            }
+        }
+    }
+
+    async fn channel(
+        &self,
+        connection: &Connection,
+        stuck: &mut Stuck,
+        backoff: &mut Backoff,
+        stop: &CancellationToken,
+    ) -> Result<(), MirrorError> {
+        // Asked first, so that a missing exchange is told also while nothing is posted.
+        connection.find_exchange(&self.settings.exchange).await?;
+        let mut publisher = Publisher::open(connection).await?;
+        let mut after = String::new();
+        loop {
+            if self.is_over() {
+                return Ok(());
+            }
+            match self.window(connection, &mut publisher, stuck, &mut after).await? {
+                Window::Sent => backoff.reset(),
+                Window::Empty if stop.is_cancelled() => return Ok(()),
+                Window::Empty => {
+                    let pause = stuck.rest(Instant::now()).map_or(self.poll, |rest| rest.min(self.poll));
+                    // Told to stop, it looks once more: what was posted last may have come since.
+                    let _ = self.rest(pause, stop).await;
+                }
+            }
+            if stuck.is_empty() {
+                self.health.back(Part::Mirror);
+            }
+        }
+    }
+
+    /// One window: read, published, confirmed, remembered.
+    async fn window(
+        &self,
+        connection: &Connection,
+        publisher: &mut Publisher,
+        stuck: &mut Stuck,
+        after: &mut String,
+    ) -> Result<Window, MirrorError> {
+        let (places, messages) = self.next(stuck, after).await?;
+        if messages.is_empty() {
+            return Ok(Window::Empty);
+        }
+        publisher.send(messages);
+        let outcomes = match self.confirmed(connection, publisher).await {
+            Ok(outcomes) => outcomes,
+            Err(error) => {
+                // The next time one message of each tenant goes ahead.
+                let tenants: BTreeSet<&str> = places.iter().map(|(tenant_id, _)| tenant_id.as_str()).collect();
+                tenants.into_iter().for_each(|tenant| stuck.add(tenant, Instant::now()));
+                return Err(error.into());
+            }
+        };
+        crash_point(faults::AFTER_MIRROR);
+        let settled = plan::settle(&places, &outcomes);
+        if !settled.moved.is_empty() {
+            // Confirmed, then remembered. A crash in between sends these again, with the same ids and bytes.
+            let mut db = self.postgres.pool.acquire().await?;
+            statements::advance(&mut db, &self.settings.exchange, &settled.moved).await?;
+        }
+        metrics::mirrored(settled.mirrored);
+        for (tenant_id, _) in &settled.moved {
+            stuck.remove(tenant_id.as_str());
+        }
+        for tenant in &settled.stuck {
+            stuck.add(tenant, Instant::now());
+        }
+        if let Some(why) = &settled.why {
+            self.fails(why, settled.failed);
+        }
+        Ok(Window::Sent)
+    }
+
+    /// The next entries and their messages, one for one. An entry that cannot be read holds up its own tenant alone.
+    async fn next(&self, stuck: &mut Stuck, after: &mut String) -> Result<(Vec<Place>, Vec<OutMessage>), MirrorError> {
+        let now = Instant::now();
+        let resting = stuck.resting(now);
+        let limit = i64::try_from(WINDOW).unwrap_or(i64::MAX);
+        let mut db = self.postgres.pool.acquire().await?;
+        let due = statements::due(&mut db, &self.settings.exchange, &resting, after, limit).await?;
+        stuck.keep(now, &due);
+        if let Some(last) = due.last() {
+            last.tenant_id.as_str().clone_into(after);
+        }
+        let planned = plan::places(&due, WINDOW, |tenant| stuck.contains(tenant));
+        if planned.is_empty() {
+            return Ok((planned, Vec::new()));
+        }
+        let entries = messages::read(&mut db, self.entries.as_ref(), &planned).await?;
+        drop(db);
+        let (mut places, mut messages) = (Vec::with_capacity(planned.len()), Vec::with_capacity(planned.len()));
+        let mut broken = None;
+        for place in planned {
+            if broken.as_ref() == Some(&place.0) {
+                continue;
+            }
+            let Some(entry) = entries.get(&place) else {
+                let why = format!("entry {}/{} is missing or unreadable; run `fis verify`", place.0, place.1);
+                self.fails(&why, 1);
+                stuck.add(place.0.as_str(), Instant::now());
+                broken = Some(place.0);
+                continue;
+            };
+            messages.push(OutMessage { exchange: self.settings.exchange.clone(), ..journal_message(entry) });
+            places.push(place);
+        }
+        Ok((places, messages))
+    }
+
+    /// Waits for the confirms with the broker's patience; while it has raised an alarm, for as long as that lasts.
+    async fn confirmed(
+        &self,
+        connection: &Connection,
+        publisher: &mut Publisher,
+    ) -> Result<Vec<PublishOutcome>, AmqpError> {
+        let timeout = publisher.timeout();
+        loop {
+            match tokio::time::timeout(timeout, publisher.settled()).await {
+                Ok(settled) => return settled,
+                Err(_) if connection.is_blocked() && connection.is_connected() => {
+                    self.fails("the broker has raised an alarm and takes no messages", 0);
+                }
+                Err(_) => {
+                    let milliseconds = u64::try_from(timeout.as_millis()).unwrap_or(u64::MAX);
+                    return Err(AmqpError::Timeout { what: "confirm", milliseconds });
+                }
+            }
+        }
+    }
+}
