@@ -265,3 +265,27 @@ async fn an_alarm_of_the_broker_stops_the_relay_and_not_the_intake() {
     world.rest(&mut run).await;
     world.invariants().await;
 }
+
+/// A broker that is out of memory is often the next to be killed. Then nobody takes the alarm back.
+#[tokio::test(flavor = "multi_thread")]
+async fn an_alarm_that_ends_with_the_broker_does_not_stop_the_relay_for_ever() {
+    let (_turn, servers) = servers().await;
+    let world = world("alarm_crash", &servers).await;
+    let mut run = world.run_with(&QUICK_RETRIES).await;
+    // The broker tells only those who publish: there must be something to announce during the alarm.
+    let mut lock = world.pool.begin().await.unwrap();
+    sqlx::query("select 1 from fis_chain_head for update").execute(&mut *lock).await.unwrap();
+    world.publish(&mix("alarm_crash", 100)).await;
+    dev(&servers, &["rabbitmqctl", "set_vm_memory_high_watermark", "absolute", "1"]).await;
+    lock.rollback().await.unwrap();
+    wait_until("the relay is told of the alarm", async || {
+        let log = run.log();
+        if log.contains("raised an alarm") { Ok(()) } else { Err(log) }
+    })
+    .await;
+    act(&servers, "rabbitmq", "crash").await;
+    act(&servers, "rabbitmq", "start").await;
+    run.ready().await;
+    world.rest(&mut run).await;
+    world.invariants().await;
+}

@@ -100,10 +100,11 @@ impl Connection {
         })
     }
 
-    /// The broker has raised an alarm and takes no publishes for now.
+    /// The broker has raised an alarm and takes no publishes for now. A connection that is lost is not blocked: lapin would say
+    /// so for ever, because nobody is left to take the alarm back.
     #[must_use]
     pub fn is_blocked(&self) -> bool {
-        self.inner.status().blocked()
+        self.inner.status().blocked() && self.is_connected()
     }
 
     #[must_use]
