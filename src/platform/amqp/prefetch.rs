@@ -47,7 +47,7 @@ impl Prefetch {
         let mean = bytes / events.max(1);
         self.mean_bytes = if self.mean_bytes == 0 { mean } else { (self.mean_bytes * 7 + mean) / 8 };
         let affordable = self.bytes_max / self.mean_bytes.max(1);
-        let bound = u16::try_from(affordable).unwrap_or(u16::MAX).clamp(LEAST, self.most);
+        let bound = u16::try_from(affordable).unwrap_or(u16::MAX).clamp(LEAST.min(self.most), self.most);
         self.last.rotate_left(1);
         self.last[UNDER_WAY - 1] = events;
         let under_way: usize = self.last.iter().sum();
@@ -86,6 +86,13 @@ mod tests {
             }
         }
         assert_eq!(busy.now(), config::Intake::default().prefetch_max);
+    }
+
+    #[test]
+    fn the_smallest_bound_that_may_be_configured_stays_as_it_is() {
+        let config = config::Intake { prefetch: 1, prefetch_max: 1, ..config::Intake::default() };
+        let mut prefetch = Prefetch::new(&config);
+        assert!((0..10).all(|_| prefetch.learn(1, 1024 * 1024).is_none()));
     }
 
     #[test]
