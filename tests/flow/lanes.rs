@@ -1,8 +1,15 @@
 //! Three lanes, one ledger: who goes first, and what happens when several transactions post at once.
 
+use std::time::Duration;
+
+use fis::platform::amqp::{AmqpError, Connection, Consumer, Limits, Prefetch, Receiver};
+use fis::platform::config;
+use tokio_util::sync::CancellationToken;
+
+use crate::support::broker::LANES;
 use crate::support::events::{Message, order_of};
 use crate::support::load::mix;
-use crate::support::wait::wait_until;
+use crate::support::wait::{same, wait_until};
 use crate::support::world::{Setup, World};
 
 fn orders(prefix: &str, count: usize, exchange: &'static str) -> Vec<Message> {
@@ -60,4 +67,36 @@ async fn a_lane_that_raises_its_prefetch_under_load_loses_and_doubles_nothing() 
     world.rest(&mut run).await;
     assert_eq!(world.count("select count(*) from fis_journal_entry").await, 3000);
     world.invariants().await;
+}
+
+/// The last batches before a restart may be small, when the load ends just then. Whoever has cancelled must begin anew.
+#[tokio::test(flavor = "multi_thread")]
+async fn a_wish_for_another_prefetch_outlives_the_batches_that_come_before_it_is_granted() {
+    let world = World::new("restart").await;
+    world.publish(&orders("evt", 100, "fis.events.exchange")).await;
+    let config = config::Intake { prefetch: 13, prefetch_max: 640, ..config::Intake::default() };
+    let limits = Limits { events_max: 3, bytes_max: usize::MAX, linger: Duration::from_secs(1) };
+    let connection = Connection::open(&world.amqp(), "test").await.unwrap();
+    let consumer = Consumer::open(&connection, LANES[0], 13).await.unwrap();
+    let mut receiver = Receiver::new(consumer, limits).adapting(Prefetch::new(&config));
+    let (settler, never) = (receiver.consumer().settler(), CancellationToken::new());
+    let mut taken = 0;
+    while !receiver.wants_restart() {
+        let batch = receiver.next_batch(&never).await.unwrap().unwrap();
+        taken += u32::try_from(batch.len()).unwrap();
+        settler.settle(&batch, |_| false).await.unwrap();
+    }
+    // Four batches of three and one of one are on their way.
+    wait_until("the broker has sent ahead", async || same(world.ready_count(LANES[0]).await, 100 - taken - 13)).await;
+    receiver.consumer().cancel().await.unwrap();
+    loop {
+        match receiver.next_batch(&never).await {
+            Ok(batch) => settler.settle(&batch.unwrap(), |_| false).await.unwrap(),
+            Err(AmqpError::Cancelled { .. }) => break,
+            Err(error) => panic!("{error}"),
+        }
+    }
+    assert_eq!(receiver.restart().await.unwrap(), Some(52));
+    assert!(receiver.next_batch(&never).await.unwrap().is_some(), "it consumes again");
+    connection.close().await;
 }

@@ -125,7 +125,9 @@ impl Receiver {
             batch.push(delivery);
         }
         self.under_load = batch.len() * 2 > self.limits.events_max;
-        self.better = self.prefetch.as_mut().and_then(|prefetch| prefetch.learn(batch.len(), bytes));
+        let better = self.prefetch.as_mut().and_then(|prefetch| prefetch.learn(batch.len(), bytes));
+        // A wish stays until it is granted: whoever heard it has cancelled, and takes what is left before the restart.
+        self.better = better.or(self.better);
         Ok(Some(batch))
     }
 }
