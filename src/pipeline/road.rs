@@ -11,8 +11,7 @@ use tokio_util::sync::CancellationToken;
 
 use super::{Pipeline, PipelineError};
 use crate::intake::Lane;
-use crate::platform::amqp::receiver::ALONE_FROM;
-use crate::platform::amqp::{AmqpError, Delivery, Receiver, Settler};
+use crate::platform::amqp::{ALONE_FROM, AmqpError, Delivery, Receiver, Settler};
 use crate::platform::metrics;
 
 /// One is settled, one commits, one is made ready. More would only hold more deliveries.
@@ -105,8 +104,9 @@ impl Road {
         self.start(batch).await;
         if suspect {
             self.clear().await;
-            if self.settler.flush().await.is_err() {
+            if let (Err(error), Ok(())) = (self.settler.flush().await, &self.end) {
                 self.broken.cancel();
+                self.end = Err(error.into());
             }
         }
     }

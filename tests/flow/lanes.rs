@@ -2,8 +2,10 @@
 
 use std::time::Duration;
 
+use deadpool_redis::redis;
 use fis::platform::amqp::{AmqpError, Connection, Consumer, Limits, Prefetch, Receiver};
 use fis::platform::config;
+use lapin::options::{BasicGetOptions, BasicNackOptions};
 use tokio_util::sync::CancellationToken;
 
 use crate::support::broker::LANES;
@@ -99,4 +101,42 @@ async fn a_wish_for_another_prefetch_outlives_the_batches_that_come_before_it_is
     assert_eq!(receiver.restart().await.unwrap(), Some(52));
     assert!(receiver.next_batch(&never).await.unwrap().is_some(), "it consumes again");
     connection.close().await;
+}
+
+/// A delivery that may have ended the process before is alone under way: one that was only in its company is settled first,
+/// and is not the first of the next session.
+#[tokio::test(flavor = "multi_thread")]
+async fn a_delivery_that_came_several_times_has_no_company_on_its_way() {
+    let world = World::new("alone").await;
+    world.publish(&orders("evt", 3, "fis.events.exchange")).await;
+    let connection = world.connect().await.unwrap();
+    let channel = connection.create_channel().await.unwrap();
+    for _ in 0..4 {
+        let mut last = None;
+        for _ in 0..3 {
+            let got = wait_until("a message", async || {
+                let got = channel.basic_get(LANES[0].into(), BasicGetOptions::default()).await.unwrap();
+                got.ok_or_else(|| "none".to_owned())
+            });
+            last = Some(got.await.delivery);
+        }
+        let options = BasicNackOptions { requeue: true, multiple: true };
+        last.unwrap().nack(options).await.unwrap();
+    }
+    connection.close(200, "bye".into()).await.unwrap();
+
+    let mut lock = world.pool.begin().await.unwrap();
+    sqlx::query("select 1 from fis_chain_head for update").execute(&mut *lock).await.unwrap();
+    let mut run = world.run().await;
+    let mut redis = world.redis().await;
+    let mut claimed = async || -> i64 {
+        let keys = (0..3).map(|n| format!("fis:ik:acme:evt-{n}")).collect::<Vec<_>>();
+        redis::cmd("EXISTS").arg(keys).query_async(&mut redis).await.unwrap()
+    };
+    wait_until("one is begun", async || if claimed().await > 0 { Ok(()) } else { Err("none".to_owned()) }).await;
+    tokio::time::sleep(Duration::from_secs(1)).await;
+    assert_eq!(claimed().await, 1, "the others wait until it is settled");
+    lock.rollback().await.unwrap();
+    world.rest(&mut run).await;
+    world.invariants().await;
 }

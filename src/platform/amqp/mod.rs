@@ -18,7 +18,7 @@ pub use consumer::{Consumer, Delivery, Settler};
 pub use message::{OutMessage, Properties};
 pub use prefetch::Prefetch;
 pub use publisher::{PublishOutcome, Publisher};
-pub use receiver::{Limits, Receiver};
+pub use receiver::{ALONE_FROM, Limits, Receiver};
 pub use stream::{Offset, StreamReader};
 
 /// What can go wrong between us and the broker. All of it means: drop the session and build it anew.
