@@ -125,9 +125,11 @@ impl Road {
         let (pipeline, settler, stop) = (Arc::clone(&self.pipeline), self.settler.clone(), self.stop.clone());
         let (lane, broken) = (self.lane, self.broken.clone());
         self.batches.spawn(async move {
+            // Also where it panics: whoever waits for the next delivery would otherwise not hear of it.
+            let broken = broken.drop_guard();
             let end = pipeline.travel(lane, &batch, place, &settler, &stop).await;
-            if end.is_err() {
-                broken.cancel();
+            if end.is_ok() {
+                broken.disarm();
             }
             drop(in_hand);
             end
