@@ -51,7 +51,7 @@ use crate::platform::redis::Redis;
 use crate::platform::time;
 use origin::Origin;
 use road::{Place, Road};
-use verdicts::{count, mark, numbers};
+use verdicts::{count, mark, numbers, reached};
 
 /// At this delivery count an event is rejected before any work: it has ended the process, or its session, too often.
 const DELIVERIES_MAX: i64 = 20;
@@ -123,6 +123,7 @@ impl Pipeline {
     ) -> Result<(), PipelineError> {
         metrics::batch(batch.len());
         let events: Vec<Event<'_>> = batch.iter().map(|delivery| self.read(lane, delivery)).collect();
+        let connections = self.postgres.connections();
         let ledger = self.ledger().await;
         let mut verdicts = self.claim(&events, &ledger).await;
         crash_point(faults::AFTER_CLAIM);
@@ -133,10 +134,14 @@ impl Pipeline {
         let posted = if rest.is_empty() { Committed::default() } else { self.post(lane, &rest_events, stop).await? };
         place.posted.pass();
         self.wake.notify_one();
+        // A connection made since may lead to a ledger that was restored meanwhile: that is not the one with this name.
+        let proven = if self.postgres.connections() == connections { ledger.as_str() } else { "" };
 
         // From here on the next batch may commit; this one is told to Redis and to the broker after the one before it.
         place.settled.take().await?;
-        self.mark(&ledger, &rest_events, &posted).await;
+        self.mark(proven, &rest_events, &posted).await;
+        let batches: Vec<_> = posted.batches.iter().map(numbers).collect();
+        progress::mirror(&self.redis, &ledger, &batches).await;
         crash_point(faults::AFTER_MARK);
         for (index, verdict) in rest.into_iter().zip(posted.verdicts) {
             if let Some(place) = verdicts.get_mut(index) {
@@ -256,9 +261,7 @@ impl Pipeline {
     async fn mark(&self, ledger: &str, events: &[&Event<'_>], posted: &Committed) {
         let verdicts = events.iter().zip(&posted.verdicts);
         let marks = verdicts.filter_map(|(event, verdict)| mark(event.key()?, verdict)).collect();
-        claim::mark(&self.redis, ledger, posted.position, marks, time::now()).await;
-        let batches: Vec<_> = posted.batches.iter().map(numbers).collect();
-        progress::mirror(&self.redis, ledger, &batches).await;
+        claim::mark(&self.redis, ledger, reached(events, posted), marks, time::now()).await;
     }
 }
 

@@ -15,7 +15,7 @@ use chrono::{DateTime, Utc};
 use deadpool_redis::redis::{FromRedisValue, Pipeline, Value};
 use serde::{Deserialize, Serialize};
 
-use super::ledger;
+use super::ledger::{self, Reached};
 use crate::domain::chain::instant_text;
 use crate::domain::ids::{EventId, TenantId};
 use crate::platform::metrics;
@@ -127,15 +127,15 @@ pub struct Mark<'a> {
 
 /// Marks the keys in one round trip. A failure is not one: the ledger has committed, and a key that says PROCESSING only
 /// makes the next duplicate slower.
-pub async fn mark(redis: &Redis, ledger: &str, position: Option<i64>, marks: Vec<Mark<'_>>, now: DateTime<Utc>) {
+pub async fn mark(redis: &Redis, ledger: &str, reached: Option<Reached<'_>>, marks: Vec<Mark<'_>>, now: DateTime<Utc>) {
     if marks.is_empty() {
         return;
     }
     let created_at = instant_text(now);
     let mut pipeline = Pipeline::with_capacity(marks.len() + 1);
     // First: a COMPLETED must not be there without it.
-    if let Some(position) = position {
-        ledger::remember(&mut pipeline, ledger, position);
+    if let Some(reached) = reached {
+        ledger::remember(&mut pipeline, ledger, reached);
     }
     for mark in marks {
         let name = mark.key.name();

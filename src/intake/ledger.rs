@@ -1,11 +1,14 @@
 //! Which ledger stands behind a COMPLETED. The epoch of PostgreSQL (system, database, timeline) changes with a fail-over or a
-//! recovery, but not when a cold copy of its files is put back. So Redis also remembers how far the write-ahead log had come:
-//! a PostgreSQL that is behind that has forgotten something, and gets a new name; keys of the old name prove nothing.
+//! recovery, but not when a cold copy of its files is put back. So Redis also remembers how far it had come: the position in
+//! the write-ahead log, and the last entry. A PostgreSQL that is behind that position, or has another entry in that place, has
+//! forgotten something, and gets a new name; keys of the old name prove nothing. The position alone would not do: what is
+//! written after the restoring, before anybody asks, takes it past where it was.
 
 use std::sync::Mutex;
 
 use deadpool_redis::redis::{FromRedisValue, Pipeline};
 
+use crate::domain::ids::TenantId;
 use crate::platform::postgres::Postgres;
 use crate::platform::redis::Redis;
 
@@ -42,36 +45,67 @@ fn key(epoch: &str) -> String {
 async fn find_out(postgres: &Postgres, redis: &Redis) -> Option<String> {
     // Redis first: where it is away, no key can be believed and PostgreSQL need not be asked.
     redis.ping().await.ok()?;
-    let (epoch, position) = postgres.place().await.ok()?;
+    let (epoch, mut position) = postgres.place().await.ok()?;
     let key = key(&epoch);
-    let (since, reached) = read(redis, &key).await?;
-    let forgotten = reached.is_some_and(|reached| position < reached);
+    let (since, reached, entry) = read(redis, &key).await?;
+    let is_behind = |position: i64| reached.is_some_and(|reached| position < reached);
+    if is_behind(position) {
+        // A batch may have committed between the two questions: only a position that is asked for later than Redis counts.
+        let (again, later) = postgres.place().await.ok()?;
+        if again != epoch {
+            return None;
+        }
+        position = later;
+    }
+    let forgotten = is_behind(position) || !has(postgres, entry.as_deref()).await?;
     if forgotten {
         tracing::warn!(
             position,
             reached,
+            entry,
             "PostgreSQL is behind what Redis remembers of it: it was restored. Redis is not believed about anything before"
         );
     }
     if since.is_none() || forgotten {
+        // A number of its own, not the position: a copy that is put back twice comes to the same position twice.
+        let since = fastrand::i64(1..);
         let mut write = Pipeline::with_capacity(1);
-        write.cmd("HSET").arg(&key).arg("since").arg(position).arg("reached").arg(position);
+        write.cmd("HSET").arg(&key).arg("since").arg(since).arg("reached").arg(position).arg("entry").arg("");
         redis.run(&mut write).await.ok()?.pop()?.ok()?;
-        return Some(format!("{epoch}-{position:x}"));
+        return Some(format!("{epoch}-{since:x}"));
     }
     since.map(|since| format!("{epoch}-{since:x}"))
 }
 
-async fn read(redis: &Redis, key: &str) -> Option<(Option<i64>, Option<i64>)> {
+/// Whether the entry is where Redis remembers it. `None`: nobody can say.
+async fn has(postgres: &Postgres, entry: Option<&str>) -> Option<bool> {
+    let Some(entry) = entry.filter(|entry| !entry.is_empty()) else { return Some(true) };
+    let mut parts = entry.splitn(3, ' ');
+    let (seq, hash, tenant) = (parts.next()?.parse().ok()?, parts.next()?, parts.next()?);
+    postgres.has_entry(tenant, seq, hash).await.ok()
+}
+
+async fn read(redis: &Redis, key: &str) -> Option<(Option<i64>, Option<i64>, Option<String>)> {
     let mut read = Pipeline::with_capacity(1);
-    read.cmd("HMGET").arg(key).arg("since").arg("reached");
+    read.cmd("HMGET").arg(key).arg("since").arg("reached").arg("entry");
     let values = redis.run(&mut read).await.ok()?.pop()?.ok()?;
     FromRedisValue::from_redis_value(values).ok()
 }
 
+/// How far a commit has brought the ledger: the position in its write-ahead log, and the commit's last entry.
+#[derive(Debug, Clone, Copy)]
+pub struct Reached<'a> {
+    pub position: i64,
+    pub tenant_id: &'a TenantId,
+    pub seq: i64,
+    pub hash: &'a str,
+}
+
 /// Adds to a pipeline that the ledger has come this far.
-pub fn remember(pipeline: &mut Pipeline, name: &str, position: i64) {
+pub fn remember(pipeline: &mut Pipeline, name: &str, reached: Reached<'_>) {
     if let Some((epoch, _)) = name.rsplit_once('-') {
-        pipeline.cmd("HSET").arg(key(epoch)).arg("reached").arg(position);
+        let Reached { position, tenant_id, seq, hash } = reached;
+        let entry = format!("{seq} {hash} {tenant_id}");
+        pipeline.cmd("HSET").arg(key(epoch)).arg("reached").arg(position).arg("entry").arg(entry);
     }
 }

@@ -2,11 +2,13 @@
 
 use std::collections::HashMap;
 
+use super::Event;
 use crate::domain::disposition::Disposition;
 use crate::intake::Lane;
 use crate::intake::claim::{Key, Mark, Status};
+use crate::intake::ledger::Reached;
 use crate::intake::progress::Numbers;
-use crate::journal::{self, BatchProgress, Verdict};
+use crate::journal::{self, BatchProgress, Committed, Verdict};
 use crate::platform::metrics;
 
 /// What a verdict makes of a key. A held or ignored event keeps its PROCESSING, which proves nothing.
@@ -31,6 +33,18 @@ pub fn mark<'a>(key: Key<'a>, verdict: &'a Verdict) -> Option<Mark<'a>> {
         }),
         Verdict::Duplicate(None) | Verdict::Ignored | Verdict::Held(_) => None,
     }
+}
+
+/// How far the ledger has come by what was posted; `None` where no chain moved.
+pub fn reached<'a>(events: &'a [&Event<'_>], posted: &'a Committed) -> Option<Reached<'a>> {
+    let position = posted.position?;
+    events.iter().zip(&posted.verdicts).rev().find_map(|(event, verdict)| match verdict {
+        Verdict::Posted(receipt) => {
+            let tenant_id = event.key()?.tenant_id;
+            Some(Reached { position, tenant_id, seq: receipt.seq, hash: &receipt.hash })
+        }
+        _ => None,
+    })
 }
 
 /// What the mirror of a batch is to say.

@@ -140,6 +140,15 @@ impl Postgres {
         Ok((row.try_get("epoch")?, row.try_get("position")?))
     }
 
+    /// Whether the ledger has this very entry in this place.
+    ///
+    /// # Errors
+    /// The database is away.
+    pub async fn has_entry(&self, tenant: &str, seq: i64, hash: &str) -> Result<bool, sqlx::Error> {
+        let found = "select exists (select from fis_journal_entry where tenant_id = $1 and seq = $2 and hash = $3)";
+        sqlx::query_scalar(found).bind(tenant).bind(seq).bind(hash).fetch_one(&self.pool).await
+    }
+
     /// Whether it answers at all; makes a new connection where the old ones are dead.
     ///
     /// # Errors

@@ -2,6 +2,8 @@
 
 use std::process::Command;
 
+use deadpool_redis::redis;
+
 use crate::servers::{act, servers, world};
 use crate::support::events::order_of;
 use crate::support::load::QUICK_RETRIES;
@@ -49,4 +51,51 @@ async fn what_a_restored_postgresql_has_forgotten_is_posted_again_though_redis_r
     wait_entries(&world, 2).await;
     run.terminate().await;
     world.fis(&["verify"]).await.expect(0, &[]);
+}
+
+/// A batch that was begun before is posted into the restored ledger. What it then tells Redis must not hide the restoring.
+#[tokio::test(flavor = "multi_thread")]
+async fn a_batch_in_hand_does_not_vouch_for_what_a_restored_postgresql_has_forgotten() {
+    let (_turn, servers) = servers().await;
+    let world = world("restored_in_hand", &servers).await;
+    let mut run = world.run_with(&QUICK_RETRIES).await;
+    let [first, forgotten, in_hand] =
+        ["evt-1", "evt-2", "evt-3"].map(|id| order_of("acme", id, "EUR", "119.00", "19.00"));
+    world.publish(&[first]).await;
+    wait_entries(&world, 1).await;
+    act(&servers, "postgres", "stop").await;
+    copy(&world, "postgres", "postgres.copy");
+    act(&servers, "postgres", "start").await;
+    run.ready().await;
+    world.publish(std::slice::from_ref(&forgotten)).await;
+    wait_entries(&world, 2).await;
+    wait_key(&world, "fis:ik:acme:evt-2", "COMPLETED").await;
+
+    // The third is claimed, and waits for the head when PostgreSQL goes.
+    let mut lock = world.pool.begin().await.unwrap();
+    sqlx::query("select 1 from fis_chain_head where tenant_id = 'acme' for update").execute(&mut *lock).await.unwrap();
+    world.publish(&[in_hand]).await;
+    wait_key(&world, "fis:ik:acme:evt-3", "PROCESSING").await;
+    act(&servers, "postgres", "stop").await;
+    drop(lock);
+    copy(&world, "postgres.copy", "postgres");
+    act(&servers, "postgres", "start").await;
+    run.ready().await;
+    wait_entries(&world, 2).await;
+    wait_key(&world, "fis:ik:acme:evt-3", "COMPLETED").await;
+
+    world.publish(&[forgotten]).await;
+    wait_entries(&world, 3).await;
+    run.terminate().await;
+    world.fis(&["verify"]).await.expect(0, &[]);
+}
+
+async fn wait_key(world: &World, key: &str, status: &str) {
+    let mut redis = world.redis().await;
+    wait_until(&format!("{key} says {status}"), async || {
+        let value: Option<String> = redis::cmd("GET").arg(key).query_async(&mut redis).await.unwrap();
+        let value = value.unwrap_or_default();
+        if value.contains(status) { Ok(()) } else { Err(value) }
+    })
+    .await;
 }
