@@ -95,6 +95,9 @@ async fn write(
     }
     let places = waiting::insert_retries(&mut *db, &plan.held).await?;
     letters::adopt(&mut *db, &mut plan.rejected).await?;
+    // Before their announcements: drawing an id gives a transaction no number yet, and without one the relay does not wait
+    // for it (`outbox::floor`). Where no head is locked, this does.
+    waiting::upsert_dead_letters(&mut *db, &plan.rejected, now).await?;
     waiting::insert_announcements(&mut *db, &plan, now, properties).await?;
     let held_before = waiting::release_held(&mut *db, &plan.released).await?;
     waiting::upsert_held(&mut *db, &plan.held, &places, now).await?;
@@ -102,7 +105,6 @@ async fn write(
     if !plan.entries.is_empty() && (held_before || !plan.held.is_empty()) {
         held::free_waiting_for(&mut *db, &plan.entries).await?;
     }
-    waiting::upsert_dead_letters(&mut *db, &plan.rejected, now).await?;
     letters::settle(&mut *db, &verdicts, &replayed, &plan.entries, now).await?;
     let batches = batches::write_tally(&mut *db, &known.tally, &plan.tally, now).await?;
     let position = statements::move_heads(&mut *db, &known.heads, &plan.moved).await?;
