@@ -67,19 +67,30 @@ async fn find_out(postgres: &Postgres, redis: &Redis) -> Option<String> {
         );
     }
     if since.is_none() || forgotten {
-        // A number of its own, not the position: a copy that is put back twice comes to the same position twice.
-        let since = fastrand::i64(1..);
-        let mut write = Pipeline::with_capacity(1);
-        write.cmd("HSET").arg(&key).arg("since").arg(since).arg("reached").arg(position).arg("entry").arg("");
-        redis.run(&mut write).await.ok()?.pop()?.ok()?;
+        let since = begin(redis, &key, position, forgotten).await?;
         return Some(format!("{epoch}-{since:x}"));
     }
     since.map(|since| format!("{epoch}-{since:x}"))
 }
 
+/// A new name, or the one that somebody else has just begun. It is a number of its own, not the position: a copy that is put
+/// back twice comes to the same position twice.
+async fn begin(redis: &Redis, key: &str, position: i64, anew: bool) -> Option<i64> {
+    let mut write = Pipeline::with_capacity(4);
+    if anew {
+        write.cmd("DEL").arg(key);
+    }
+    write.cmd("HSETNX").arg(key).arg("since").arg(fastrand::i64(1..));
+    write.cmd("HSETNX").arg(key).arg("reached").arg(position);
+    write.cmd("HGET").arg(key).arg("since");
+    // All or nothing: an old name that could not be taken away must not be taken for the new one.
+    let answers: Vec<_> = redis.run(&mut write).await.ok()?.into_iter().collect::<Result<_, _>>().ok()?;
+    FromRedisValue::from_redis_value(answers.into_iter().last()?).ok()?
+}
+
 /// Whether the entry is where Redis remembers it. `None`: nobody can say.
 async fn has(postgres: &Postgres, entry: Option<&str>) -> Option<bool> {
-    let Some(entry) = entry.filter(|entry| !entry.is_empty()) else { return Some(true) };
+    let Some(entry) = entry else { return Some(true) };
     let mut parts = entry.splitn(3, ' ');
     let (seq, hash, tenant) = (parts.next()?.parse().ok()?, parts.next()?, parts.next()?);
     postgres.has_entry(tenant, seq, hash).await.ok()
