@@ -278,8 +278,8 @@ fn bounds(name: &str) -> Option<(i64, i64)> {
         "intake.prefetch_bytes_max" => (1024 * 1024, 1024 * 1024 * 1024),
         "intake.posters" => (1, 64),
         "intake.weight_urgent" | "intake.weight_live" | "intake.weight_backfill" => (1, 1_000),
-        // Well under the broker's consumer timeout of 30 minutes.
-        "intake.hold_seconds" => (1, 900),
+        // Three batches may have to wait one after the other: together well under the broker's consumer timeout of 30 minutes.
+        "intake.hold_seconds" => (1, 500),
         "outbox.poll_ms" => (10, 60_000),
         "retry.max_retries" => (0, 1_000),
         "retry.backoff_multiplier" => (1, 100),

@@ -59,10 +59,10 @@ async fn several_posters_share_the_tenants_and_the_books_are_right() {
 async fn a_lane_that_raises_its_prefetch_under_load_loses_and_doubles_nothing() {
     let world = World::new("prefetch").await;
     world.publish(&orders("evt", 3000, "fis.events.exchange")).await;
-    let mut run = world.run_with(&[("FIS__INTAKE__PREFETCH", "10"), ("FIS__INTAKE__PREFETCH_MAX", "640")]).await;
+    let mut run = world.run_with(&[("FIS__INTAKE__PREFETCH", "5"), ("FIS__INTAKE__PREFETCH_MAX", "80")]).await;
     wait_until("the prefetch has grown", async || {
         let (_, metrics) = run.get("/metrics").await;
-        let grown = metrics.contains("fis_intake_prefetch_events{lane=\"live\"} 640");
+        let grown = metrics.contains("fis_intake_prefetch_events{lane=\"live\"} 80");
         if grown { Ok(()) } else { Err(metrics) }
     })
     .await;
