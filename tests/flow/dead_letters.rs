@@ -453,7 +453,9 @@ async fn dead_letters_whose_cause_is_gone_are_offered_after_the_books_are_applie
     let world = World::new("offered").await;
     let mut run = world.run().await;
     let still = payment("still", "8888", "1.00").rejected("unknown_account");
-    park(&world, &[bad("o", 3), vec![still]].concat()).await;
+    // One after the other: letters of one batch would be replayed in whatever order.
+    park(&world, &bad("o", 3)).await;
+    park(&world, &[still]).await;
     let file = world.file("books.toml", mended());
     let group = text(&world, "select min(group_id) from fis_dead_letter").await;
     let said = world.fis(&["books", "apply", &file, "--yes"]).await;
