@@ -178,6 +178,9 @@ impl Road {
     async fn drive(&mut self, receiver: &mut Receiver, until: &CancellationToken) -> Result<(), AmqpError> {
         while let Some(batch) = receiver.next_batch(until).await? {
             self.send(batch).await;
+            if !receiver.is_under_load() {
+                self.last_posted().await;
+            }
             if receiver.wants_restart() && !until.is_cancelled() {
                 self.finish(receiver).await?;
                 if let Some(bound) = receiver.restart().await? {
@@ -186,6 +189,18 @@ impl Road {
             }
         }
         Ok(())
+    }
+
+    /// Without load a batch is closed as late as can be, when the one before it has posted: an event that comes meanwhile need not
+    /// wait for a batch that was closed too early.
+    async fn last_posted(&mut self) {
+        if let Some(before) = self.last.0.take()
+            && before.await.is_err()
+        {
+            // It failed, and whoever comes behind must hear of it.
+            let (_, failed) = oneshot::channel();
+            self.last.0 = Some(failed);
+        }
     }
 
     /// Takes no more, and brings what the broker has sent already to its end.

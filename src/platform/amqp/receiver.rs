@@ -55,6 +55,12 @@ impl Receiver {
         self
     }
 
+    /// The last batch was large.
+    #[must_use]
+    pub fn is_under_load(&self) -> bool {
+        self.under_load
+    }
+
     /// Another prefetch would be better; whoever drives this may `cancel`, settle everything and `restart`.
     #[must_use]
     pub fn wants_restart(&self) -> bool {
