@@ -175,7 +175,6 @@ async fn while_redis_is_away_everything_goes_on() {
     let (_turn, servers) = servers().await;
     let world = world("redis_crash", &servers).await;
     let mut run = world.run_with(&impatient()).await;
-    let messages = mix("redis_crash", 1200);
     let outage = async {
         wait_posted(&world, 50).await;
         act(&servers, "redis", "crash").await;
@@ -189,7 +188,7 @@ async fn while_redis_is_away_everything_goes_on() {
         })
         .await;
     };
-    tokio::join!(world.publish_through_trouble(&messages, 10), outage);
+    Box::pin(world.publish_during(|number| mix(&format!("redis_crash-{number}"), 100), outage)).await;
     world.rest(&mut run).await;
     world.invariants_after(Disturbed { redis: true }).await;
 }
