@@ -25,8 +25,6 @@ use plan::Stuck;
 
 /// Whose connection holds this queue mirrors for the whole virtual host.
 pub const MIRROR_OWNER_QUEUE: &str = "fis.mirror.owner";
-/// How often a standing-by instance asks whether the owner is gone.
-const STAND_BY: Duration = Duration::from_secs(1);
 /// After the main feed is told to stop: enough for what was posted last, while a mirror that is stuck or far behind delays the
 /// end of the process by no more than this. It goes on at the next start.
 const STOP: Duration = Duration::from_secs(2);
@@ -124,7 +122,7 @@ impl Mirror {
             // Another instance mirrors for this one.
             self.health.back(Part::Mirror);
             backoff.reset();
-            if self.rest(STAND_BY.mul_f32(0.75 + fastrand::f32() / 2.0), stop).await {
+            if self.rest(super::stand_by(), stop).await {
                 connection.close().await;
                 return Ok(());
             }

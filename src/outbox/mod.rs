@@ -17,8 +17,15 @@ pub use mirror::{MIRROR_OWNER_QUEUE, Mirror, MirrorSettings, WrongSetting};
 pub use relay::{OWNER_QUEUE, Relay};
 pub use statements::{Backlog, backlog};
 
+use std::time::Duration;
+
 use crate::domain::outbound::{CONTENT_TYPE, OutboundEvent};
 use crate::platform::amqp::Properties;
+
+/// How long an instance that is not the owner waits before it asks again: about a second, and not all at once.
+fn stand_by() -> Duration {
+    Duration::from_millis(fastrand::u64(750..=1250))
+}
 
 /// The message properties of an outbound event.
 #[must_use]

@@ -20,8 +20,6 @@ use crate::platform::time::Backoff;
 
 /// Whose connection holds this queue relays for the whole virtual host.
 pub const OWNER_QUEUE: &str = "fis.relay.owner";
-/// How often a standing-by instance asks whether the owner is gone.
-const STAND_BY: Duration = Duration::from_secs(1);
 
 #[derive(Debug, thiserror::Error)]
 pub(super) enum RelayError {
@@ -73,7 +71,7 @@ impl Relay {
             self.health.back(Part::BrokerOut);
             metrics::relaying(false);
             backoff.reset();
-            if wait(STAND_BY.mul_f32(0.75 + fastrand::f32() / 2.0), stop).await {
+            if wait(super::stand_by(), stop).await {
                 connection.close().await;
                 return Ok(());
             }

@@ -155,34 +155,33 @@ impl Feed<'_> {
     }
 }
 
-/// `--rate`: at most a second's worth at once.
+/// `--rate`: at most a quarter of a second's worth at once.
 struct Pace {
     rate: Option<i64>,
-    saved: f64, // letters, not money
+    /// What may be sent now, in parts of a `LETTER`.
+    saved: i64,
     since: Instant,
 }
 
+/// One letter, in the unit that a rate per second earns in a microsecond.
+const LETTER: i64 = 1_000_000;
+
 impl Pace {
     fn new(rate: Option<i32>) -> Self {
-        Self { rate: rate.map(i64::from), saved: 1.0, since: Instant::now() }
+        Self { rate: rate.map(i64::from), saved: LETTER, since: Instant::now() }
     }
 
-    #[allow(
-        clippy::cast_precision_loss,
-        clippy::cast_possible_truncation,
-        reason = "a pace of at most a million a second"
-    )]
     fn allowed(&mut self) -> i64 {
         let Some(rate) = self.rate else { return i64::MAX };
-        let elapsed = self.since.elapsed().as_secs_f64();
+        let elapsed = i64::try_from(self.since.elapsed().as_micros()).unwrap_or(i64::MAX);
         self.since = Instant::now();
-        self.saved = (self.saved + elapsed * rate as f64).min((rate as f64 / 4.0).max(1.0));
-        self.saved as i64
+        let most = (rate.saturating_mul(LETTER) / 4).max(LETTER);
+        self.saved = self.saved.saturating_add(elapsed.saturating_mul(rate)).min(most);
+        self.saved / LETTER
     }
 
-    #[allow(clippy::cast_precision_loss, reason = "at most a thousand")]
     fn spent(&mut self, letters: i64) {
-        self.saved -= letters as f64;
+        self.saved = self.saved.saturating_sub(letters.saturating_mul(LETTER));
     }
 }
 
