@@ -131,6 +131,10 @@ impl Pipeline {
         place.posted.take().await?;
         let rest: Vec<usize> = (0..events.len()).filter(|index| matches!(verdicts.get(*index), Some(None))).collect();
         let rest_events: Vec<&Event<'_>> = rest.iter().filter_map(|index| events.get(*index)).collect();
+        let too_early = self.tells_too_early(&rest_events);
+        if too_early {
+            settler.settle(batch, |_| false).await?;
+        }
         let posted = if rest.is_empty() { Committed::default() } else { self.post(lane, &rest_events, stop).await? };
         place.posted.pass();
         self.wake.notify_one();
@@ -152,7 +156,9 @@ impl Pipeline {
             .into_iter()
             .map(|verdict| verdict.unwrap_or_else(|| unreachable!("every event was posted or known")))
             .collect();
-        settler.settle(batch, |index| matches!(verdicts.get(index), Some(Verdict::Rejected { .. }))).await?;
+        if !too_early {
+            settler.settle(batch, |index| matches!(verdicts.get(index), Some(Verdict::Rejected { .. }))).await?;
+        }
         crash_point(faults::AFTER_SETTLE);
         place.settled.pass();
         count(lane, &verdicts);

@@ -28,6 +28,7 @@ use crate::platform::amqp::{AmqpError, Connection};
 use crate::platform::config::Config;
 use crate::platform::health::{Health, Part};
 use crate::platform::metrics;
+use crate::platform::mutants::{self, mutant};
 use crate::platform::postgres::{self, Postgres, PostgresError};
 use crate::platform::redis::{Redis, RedisError};
 use crate::platform::time::Backoff;
@@ -149,6 +150,9 @@ async fn check_database(postgres: &Postgres, books: &BooksShelf) -> Result<(), S
         );
     }
     books.refresh(&postgres.pool).await?;
+    if mutant(mutants::UNIQUE_DROPPED) {
+        journal::drop_unique(&postgres.pool).await.map_err(PostgresError::from)?;
+    }
     Ok(())
 }
 

@@ -572,6 +572,15 @@ fn every_crash_point_stands_in_the_code() {
 }
 
 #[test]
+fn every_mutant_stands_in_the_code() {
+    for mutant in fis::platform::mutants::ALL {
+        let constant = format!("mutants::{}", mutant.to_uppercase());
+        let used = sources().iter().any(|source| source.code.contains(&constant));
+        assert!(used, "no code has the mutant `{mutant}`");
+    }
+}
+
+#[test]
 fn every_crash_point_has_a_test() {
     let folder = project().join("tests/faults");
     let tests: String = files_below(&folder, "rs").iter().map(|path| std::fs::read_to_string(path).unwrap()).collect();

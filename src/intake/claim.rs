@@ -19,6 +19,7 @@ use super::ledger::{self, Reached};
 use crate::domain::chain::instant_text;
 use crate::domain::ids::{EventId, TenantId};
 use crate::platform::metrics;
+use crate::platform::mutants::{self, mutant};
 use crate::platform::redis::Redis;
 
 /// 72 hours: a long weekend of retries.
@@ -111,10 +112,9 @@ async fn try_claim(redis: &Redis, ledger: &str, keys: &[Key<'_>], now: DateTime<
 
 fn is_posted(value: &str, payload_hash: &str, ledger: &str) -> bool {
     serde_json::from_str::<KeyValue>(value).is_ok_and(|value| {
-        value.status == Status::Completed
-            && value.payload_hash == payload_hash
-            && value.ledger == ledger
-            && !ledger.is_empty()
+        let is_done = value.status == Status::Completed
+            || mutant(mutants::PROCESSING_IS_DUPLICATE) && value.status == Status::Processing;
+        is_done && value.payload_hash == payload_hash && value.ledger == ledger && !ledger.is_empty()
     })
 }
 

@@ -40,5 +40,6 @@ pub use item::{Item, ItemFacts, RetryMessage, Source, Step};
 pub use post::{Committed, PostError, Rehearsal, post, rehearse};
 pub use receipt::{Account, Letter, account_of};
 pub use revert::{RevertError, revert};
+pub use statements::drop_unique;
 pub use tally::{BatchProgress, Member, Progress};
 pub use waiting::PropertiesText;

@@ -15,6 +15,7 @@ use super::{batches, held, letters};
 use crate::domain::chain::ChainedEntry;
 use crate::domain::ids::TenantId;
 use crate::platform::faults::{self, crash_point};
+use crate::platform::mutants::{self, mutant};
 use crate::platform::{metrics, time};
 
 #[derive(Debug, thiserror::Error)]
@@ -125,7 +126,9 @@ async fn read(db: &mut PgConnection, items: &mut [Item<'_>]) -> Result<Known, Po
         }
     }
     known.heads = heads.into_iter().map(|(tenant, head)| (tenant, head.chain)).collect();
-    known.posted = statements::find_posted(&mut *db, items).await?;
+    if !mutant(mutants::UNIQUE_DROPPED) {
+        known.posted = statements::find_posted(&mut *db, items).await?;
+    }
     let reversed = reversed_events(items);
     if !reversed.is_empty() {
         known.originals = statements::find_originals(&mut *db, &reversed).await?;

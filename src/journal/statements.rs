@@ -4,7 +4,7 @@
 use std::collections::{BTreeMap, HashMap, HashSet};
 
 use rust_decimal::Decimal;
-use sqlx::{PgConnection, Row};
+use sqlx::{PgConnection, PgPool, Row};
 
 use super::decide::{EventKey, Original, Posted, Receipt};
 use super::item::Item;
@@ -12,6 +12,7 @@ use super::read;
 use crate::domain::chain::{ChainHead, ChainedEntry};
 use crate::domain::entry::Side;
 use crate::domain::ids::{EventId, TenantId};
+use crate::platform::mutants::{self, mutant};
 
 pub struct LockedHead {
     pub chain: ChainHead,
@@ -26,22 +27,29 @@ pub async fn lock_heads(
     if tenants.is_empty() {
         return Ok(BTreeMap::new());
     }
-    let rows = sqlx::query(
+    let query = if mutant(mutants::HEAD_NOT_LOCKED) {
+        "select tenant_id, seq, hash, books_version from fis_chain_head where tenant_id = any($1)"
+    } else {
         "select tenant_id, seq, hash, books_version
            from fis_chain_head
           where tenant_id = any($1)
           order by tenant_id
-            for update",
-    )
-    .bind(tenants)
-    .fetch_all(db)
-    .await?;
+            for update"
+    };
+    let rows = sqlx::query(query).bind(tenants).fetch_all(db).await?;
     let mut heads = BTreeMap::new();
     for row in rows {
         let chain = ChainHead { seq: row.try_get("seq")?, hash: row.try_get("hash")? };
         heads.insert(read::tenant(&row)?, LockedHead { chain, books_version: row.try_get("books_version")? });
     }
     Ok(heads)
+}
+
+/// The other half of the mutant `unique_dropped`, whose first half is not to look an event up.
+pub async fn drop_unique(db: &PgPool) -> Result<(), sqlx::Error> {
+    let drop = "alter table fis_journal_entry drop constraint if exists fis_journal_entry_tenant_id_event_id_key";
+    sqlx::query(drop).execute(db).await?;
+    Ok(())
 }
 
 pub async fn find_posted(db: &mut PgConnection, items: &[Item<'_>]) -> Result<HashMap<EventKey, Posted>, sqlx::Error> {

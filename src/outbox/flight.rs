@@ -9,6 +9,7 @@ use std::time::Duration;
 use super::floor::Floor;
 pub use super::floor::Horizon;
 use crate::platform::amqp::PublishOutcome;
+use crate::platform::mutants::{self, mutant};
 
 /// A window leaves in so many parts: while the broker confirms one, the next is read and an older one is removed.
 const PARTS: usize = 4;
@@ -160,7 +161,7 @@ impl Flight {
         }
         let silent = self.troubled.iter().filter(|(_, trouble)| trouble.state != State::Due);
         Some(Read {
-            after: if self.sweeping { 0 } else { self.floor.id() },
+            after: if self.sweeping && !mutant(mutants::RELAY_BY_ID_CURSOR) { 0 } else { self.floor.id() },
             limit: self.part,
             aloft: self.aloft.iter().copied().collect(),
             without: silent.map(|(tenant, _)| tenant.clone()).collect(),

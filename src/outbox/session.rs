@@ -15,6 +15,7 @@ use super::statements::{self, OutboxRow, Road, RowContent};
 use crate::platform::amqp::{AmqpError, Connection, PublishOutcome, Publisher};
 use crate::platform::faults::{self, crash_point};
 use crate::platform::metrics;
+use crate::platform::mutants::{self, mutant};
 use crate::platform::time::Backoff;
 
 pub(super) struct Session<'a> {
@@ -159,6 +160,10 @@ impl<'a> Session<'a> {
         }
         self.kinds.push_back(entries(&leaving));
         self.publisher.send(leaving.iter().filter_map(|row| made.take(row)).collect());
+        if mutant(mutants::MARK_BEFORE_CONFIRM) {
+            let sent: Vec<i64> = leaving.iter().map(|row| row.id).collect();
+            statements::remove(db, road, &sent).await?;
+        }
         Ok(())
     }
 

@@ -7,16 +7,28 @@ use futures::future::join_all;
 use tokio_util::sync::CancellationToken;
 
 use super::{Event, Pipeline, PipelineError};
-use crate::domain::disposition::{Failure, Reason};
+use crate::domain::disposition::{Disposition, Failure, Reason};
 use crate::intake::Lane;
 use crate::journal::{self, Committed, Item, PostError, Step};
 use crate::outbox;
 use crate::platform::health::Part;
 use crate::platform::metrics;
+use crate::platform::mutants::{self, mutant};
 use crate::platform::postgres::Fault;
 use crate::platform::time::Backoff;
 
 impl Pipeline {
+    /// Never, except as a mutant: whether the broker is told before the commit.
+    pub(super) fn tells_too_early(&self, events: &[&Event<'_>]) -> bool {
+        let may_be_held = |event: &&Event<'_>| match self.item(event, &self.books.view()).step {
+            Step::Fail(failure) => failure.reason.disposition() == Disposition::Hold,
+            Step::Reverse { .. } => true,
+            Step::Post { .. } | Step::Ignore => false,
+        };
+        mutant(mutants::ACK_BEFORE_COMMIT)
+            || mutant(mutants::HOLD_ACKED_BEFORE_COMMIT) && events.iter().any(may_be_held)
+    }
+
     /// Phase 4: the tenants of the batch are shared out among the posters, each part in a transaction of its own. Mostly
     /// there is one poster, and the batch is one transaction.
     pub(super) async fn post(

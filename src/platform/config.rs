@@ -19,8 +19,8 @@ const SHORT_NAMES: [(&str, &str); 4] = [
     ("FIS_DATABASE_URL", "database.url"),
     ("FIS_HTTP_ADDR", "http.addr"),
 ];
-/// Variables of ours that are no settings: the file's path, a test's crash point, who is at the keyboard. `FIS_DEV_…` belongs to `./dev`.
-const NOT_SETTINGS: [&str; 3] = ["FIS_CONFIG", "FIS_FAILPOINT", "FIS_OPERATOR"];
+/// Variables of ours that are no settings: the file's path, a test's crash point or deliberate bug, who is at the keyboard. `FIS_DEV_…` belongs to `./dev`.
+const NOT_SETTINGS: [&str; 4] = ["FIS_CONFIG", "FIS_FAILPOINT", "FIS_MUTANT", "FIS_OPERATOR"];
 
 macro_rules! section {
     ($(#[$doc:meta])* $name:ident { $($field:ident: $type:ty = $default:expr),* $(,)? }) => {

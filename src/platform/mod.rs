@@ -6,6 +6,7 @@ pub mod faults;
 pub mod health;
 pub mod http;
 pub mod metrics;
+pub mod mutants;
 pub mod postgres;
 pub mod redis;
 pub mod signing;

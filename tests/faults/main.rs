@@ -8,6 +8,8 @@
 mod crash_points;
 #[cfg(feature = "failpoints")]
 mod dead_letters;
+#[cfg(all(feature = "failpoints", feature = "mutants"))]
+mod mutants;
 mod processes;
 mod relay;
 mod restored;

@@ -15,6 +15,7 @@ use tokio::time::Instant;
 use super::connection::within;
 use super::message::{OutMessage, short};
 use super::{AmqpError, Connection};
+use crate::platform::mutants::{self, mutant};
 
 /// What became of a published message.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -145,7 +146,7 @@ impl Publisher {
             }
         }
         let mut outcomes: Vec<_> = oldest.confirms.into_iter().map(Confirm::outcome).collect();
-        if self.returned.is_empty() {
+        if self.returned.is_empty() || mutant(mutants::RETURN_IGNORED) {
             return Ok(outcomes);
         }
         for (id, outcome) in oldest.message_ids.iter().zip(&mut outcomes) {
