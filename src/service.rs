@@ -24,7 +24,7 @@ use crate::parking::Parking;
 use crate::pipeline::Pipeline;
 use crate::platform::amqp::management::Management;
 use crate::platform::amqp::topology::{Topology, is_lossy, report};
-use crate::platform::amqp::{AmqpError, Connection};
+use crate::platform::amqp::{AmqpError, Connection, address};
 use crate::platform::config::Config;
 use crate::platform::health::{Health, Part};
 use crate::platform::metrics;
@@ -95,7 +95,7 @@ struct Parts {
 async fn prepare(config: &Config, health: &Health, stop: &CancellationToken) -> Result<Option<Parts>, ServiceError> {
     let postgres = Postgres::new(&config.database)?;
     let redis = Redis::new(&config.redis)?;
-    Connection::address(&config.amqp)?;
+    address::parse(&config.amqp)?;
     let default_tenant = match config.intake.default_tenant.as_str() {
         "" => None,
         name => Some(
@@ -174,17 +174,22 @@ async fn check_topology(config: &Config) -> Result<(), ServiceError> {
     Ok(())
 }
 
-/// The management API: where the configuration says, else on the broker's host at its usual port.
+/// The management API: where the configuration says, else on the brokers' hosts at its usual port.
 ///
 /// # Errors
 /// The address cannot be read.
 pub fn management(config: &Config) -> Result<Management, ServiceError> {
-    let address = Connection::address(&config.amqp)?;
-    let url = match config.amqp.management_url.as_str() {
-        "" => format!("http://{}:15672", address.host),
-        url => url.to_owned(),
+    let addresses = address::parse(&config.amqp)?;
+    let urls = match config.amqp.management_url.as_str() {
+        "" => addresses.iter().map(|address| format!("http://{}:15672", address.host)).collect::<Vec<_>>().join(","),
+        urls => urls.to_owned(),
     };
-    Management::new(&url, &address.user, address.password.expose(), &address.vhost)
+    // The nodes of a cluster share their users.
+    let (user, password, vhost) = match addresses.first() {
+        Some(first) => (first.user.as_str(), first.password.expose(), first.vhost.as_str()),
+        None => unreachable!("there is at least one address"),
+    };
+    Management::new(&urls, user, password, vhost)
         .map_err(|error| ServiceError::Setting { name: "amqp.management_url", reason: error.to_string() })
 }
 

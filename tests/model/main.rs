@@ -10,6 +10,7 @@
 //! | `ledger` | random books and events map as a tiny, obviously right reference says |
 //! | `relay` | late commits, crashes, refusals and zombies: the feed is whole and in order |
 //! | `config` | `ops/fis.example.toml` is the code's defaults, and wrong settings are refused by name |
+//! | `addresses` | one broker or several: what is taken, and how a wrong one is named |
 //! | `schemas` | what the code sends is what `topology/schemas` says, member by member |
 //! | `asyncapi` | `topology/asyncapi.yaml` is what the code and the topology make of it, and AsyncAPI's own parser takes it |
 //! | `ops` | compose file, image, unit and server configurations fit the code |
@@ -21,6 +22,7 @@
     reason = "a failing test is what a test is for"
 )]
 
+mod addresses;
 mod asyncapi;
 mod books;
 mod config;

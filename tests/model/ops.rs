@@ -8,7 +8,7 @@ use std::time::{Duration, Instant};
 
 use clap::Parser;
 use fis::cli::Cli;
-use fis::platform::amqp::Connection;
+use fis::platform::amqp::address;
 use fis::platform::config::Config;
 
 use crate::{project_file, read};
@@ -109,9 +109,9 @@ fn port_of(address: &str) -> &str {
 fn compose_gives_fis_settings_that_it_knows_and_addresses_that_exist() {
     let config = Config::load(None, environment("fis").into_iter()).unwrap();
     let services = services();
-    let broker = Connection::address(&config.amqp).unwrap();
+    let broker = address::parse(&config.amqp).unwrap().remove(0);
     assert!(services.contains(&broker.host));
-    let default = Connection::address(&Config::default().amqp).unwrap();
+    let default = address::parse(&Config::default().amqp).unwrap().remove(0);
     assert_eq!((broker.user, broker.vhost), (default.user, default.vhost));
     assert_eq!(config.redis.url.expose(), "redis://:secret@redis:6379/1");
     assert_eq!(config.database.url.expose(), "postgres://fis:secret@postgres:5432/fis");
@@ -354,7 +354,7 @@ fn the_unit_takes_credentials_from_a_file_and_comes_back_slower_and_slower() {
     assert_ne!(config.amqp, Config::default().amqp);
     assert_ne!(config.redis, Config::default().redis);
     assert_ne!(config.database, Config::default().database);
-    Connection::address(&config.amqp).unwrap();
+    address::parse(&config.amqp).unwrap();
 }
 
 #[test]

@@ -24,12 +24,20 @@ pub const FINANCE: &str = "finance.queue";
 pub const AUDIT: &str = "audit.queue";
 
 impl World {
+    /// To the broker, or to any node of a cluster that answers.
     pub async fn connect(&self) -> lapin::Result<Connection> {
-        let connecting = Connection::connect(&self.amqp_url, ConnectionProperties::default());
-        match tokio::time::timeout(Duration::from_secs(10), connecting).await {
-            Ok(connected) => connected,
-            Err(_) => Err(std::io::Error::from(std::io::ErrorKind::TimedOut).into()),
+        let mut urls: Vec<&str> = self.amqp_url.split(',').collect();
+        fastrand::shuffle(&mut urls);
+        let mut last = None;
+        for url in urls {
+            let connecting = Connection::connect(url, ConnectionProperties::default());
+            match tokio::time::timeout(Duration::from_secs(10), connecting).await {
+                Ok(Ok(connected)) => return Ok(connected),
+                Ok(Err(error)) => last = Some(error),
+                Err(_) => last = Some(std::io::Error::from(std::io::ErrorKind::TimedOut).into()),
+            }
         }
+        Err(last.unwrap())
     }
 
     /// Publishes with confirms; every message must be confirmed and routed.

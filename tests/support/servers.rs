@@ -74,8 +74,12 @@ fn dev(dir: Option<&Path>, args: &[&str]) -> String {
     String::from_utf8_lossy(&output.stdout).into_owned()
 }
 
-/// The same address with another path: another virtual host, database or Redis database.
-pub fn with_path(url: &str, path: &str) -> String {
+/// The same address, or each of several, with another path: another virtual host, database or Redis database.
+pub fn with_path(urls: &str, path: &str) -> String {
+    urls.split(',').map(|url| one_with_path(url, path)).collect::<Vec<_>>().join(",")
+}
+
+fn one_with_path(url: &str, path: &str) -> String {
     let (address, query) = url.split_once('?').map_or((url, ""), |(address, query)| (address, query));
     let host_at = address.find("://").map_or(0, |at| at + 3);
     let end = address[host_at..].find('/').map_or(address.len(), |at| host_at + at);

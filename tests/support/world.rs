@@ -212,14 +212,17 @@ impl Drop for World {
 
 /// A client of the management API for one virtual host, as the user of the address.
 fn management(servers: &Servers, vhost: &str) -> Management {
-    let uri: lapin::uri::AMQPUri = servers.amqp.parse().unwrap();
-    let who = uri.authority.userinfo;
+    let who = first_uri(servers).authority.userinfo;
     Management::new(&servers.management, &who.username, &who.password, vhost).unwrap()
 }
 
 fn user(servers: &Servers) -> String {
-    let uri: lapin::uri::AMQPUri = servers.amqp.parse().unwrap();
-    uri.authority.userinfo.username
+    first_uri(servers).authority.userinfo.username
+}
+
+/// The nodes of a cluster share their users.
+fn first_uri(servers: &Servers) -> lapin::uri::AMQPUri {
+    servers.amqp.split(',').next().unwrap().parse().unwrap()
 }
 
 async fn execute(admin: &mut PgConnection, sql: &str) {

@@ -4,9 +4,9 @@
 use anyhow::Context;
 
 use super::orders::BOOKS;
-use crate::platform::amqp::Connection;
 use crate::platform::amqp::management::{Management, encode};
 use crate::platform::amqp::topology::Topology;
+use crate::platform::amqp::{Connection, address};
 use crate::platform::config::{self, Config};
 use crate::platform::postgres::Postgres;
 use crate::platform::redis::{Redis, RedisError};
@@ -34,7 +34,7 @@ impl Place {
         let management = service::management(config)?;
         // The service goes on without a Redis that is slow; the bench waits for it.
         let redis = Redis::new(&config::Redis { timeout_ms: REDIS_PATIENCE_MS, ..config.redis.clone() })?;
-        let address = Connection::address(&config.amqp)?;
+        let user = address::parse(&config.amqp)?.into_iter().next().map(|first| first.user).unwrap_or_default();
         let mut own = config.clone();
         own.amqp.url = elsewhere(config.amqp.url.expose(), &name).as_str().into();
         own.database.url = elsewhere(config.database.url.expose(), &name).as_str().into();
@@ -42,7 +42,7 @@ impl Place {
         // The name is ours: letters, digits and underscores.
         sqlx::raw_sql(sqlx::AssertSqlSafe(format!("create database {name}"))).execute(&admin.pool).await?;
         let place = Self { config: own, postgres, redis, admin, management, name };
-        match place.prepare(&address.user).await {
+        match place.prepare(&user).await {
             Ok(()) => Ok(place),
             Err(error) => {
                 place.remove().await;
@@ -95,8 +95,12 @@ impl Place {
     }
 }
 
-/// The URL with another path: its database or virtual host.
-fn elsewhere(url: &str, name: &str) -> String {
+/// The URL, or each of several, with another path: its database or virtual host.
+fn elsewhere(urls: &str, name: &str) -> String {
+    urls.split(',').map(|url| one_elsewhere(url.trim(), name)).collect::<Vec<_>>().join(",")
+}
+
+fn one_elsewhere(url: &str, name: &str) -> String {
     let (address, query) = url.split_once('?').map_or((url, ""), |(address, query)| (address, query));
     let authority = address.splitn(4, '/').take(3).collect::<Vec<_>>().join("/");
     let query = if query.is_empty() { String::new() } else { format!("?{query}") };
@@ -110,6 +114,7 @@ mod tests {
     #[test]
     fn a_place_differs_in_the_path_alone() {
         assert_eq!(elsewhere("amqp://u:p@h:1/%2Ffis?heartbeat=10", "x"), "amqp://u:p@h:1/x?heartbeat=10");
+        assert_eq!(elsewhere("amqp://u:p@h:1/a, amqp://u:p@i:2/a", "x"), "amqp://u:p@h:1/x,amqp://u:p@i:2/x");
         assert_eq!(elsewhere("postgres://fis@h:1/fis", "x"), "postgres://fis@h:1/x");
     }
 }

@@ -1,5 +1,6 @@
-//! A connection to the broker, made within a deadline. Several addresses may be given, separated by commas; the first
-//! that answers is taken. Credentials never appear in an error.
+//! A connection to the broker, made within a deadline. Where several addresses are given, any that answers is taken, and the
+//! search begins at another one each time: connections spread over the nodes, and nothing is remembered that could be
+//! stale by the next loss. Credentials never appear in an error.
 
 use std::time::Duration;
 
@@ -9,6 +10,7 @@ use lapin::uri::AMQPUri;
 use lapin::{ConnectionProperties, ExchangeKind};
 
 use super::AmqpError;
+use super::address;
 use super::management::Management;
 use super::message::short;
 use super::topology::{Applied, Finding, Topology, TopologyError, apply, check};
@@ -24,15 +26,6 @@ const OWNER_HEARTBEAT_SECONDS: u16 = 5;
 /// must take what the broker may send, because a message's headers come in one frame; one that only publishes knows its
 /// messages, and saves the memory. RabbitMQ 4.1 takes nothing below 8 KiB.
 const FRAME_BYTES_MAX: u32 = 32 * 1024;
-
-/// Who am I talking to, for the management API.
-#[derive(Clone)]
-pub struct Address {
-    pub host: String,
-    pub user: String,
-    pub password: config::Secret,
-    pub vhost: String,
-}
 
 pub struct Connection {
     inner: lapin::Connection,
@@ -68,36 +61,36 @@ impl Connection {
         frame_bytes_max: Option<u32>,
         owner: bool,
     ) -> Result<Self, AmqpError> {
-        let timeout = Duration::from_millis(config.timeout_ms);
-        let mut last = AmqpError::Url;
-        for url in config.url.expose().split(',') {
-            let mut uri: AMQPUri = url.trim().parse().map_err(|_| AmqpError::Url)?;
+        let addresses = address::parse(config)?;
+        let (later, sooner) = addresses.split_at(fastrand::usize(..addresses.len().max(1)));
+        let mut tried = Vec::new();
+        for address in sooner.iter().chain(later) {
+            let mut uri = address.uri();
             // An owner takes nothing longer, and not zero, which is none at all: a stopped one would stay the owner for ever.
             let asked = uri.query.heartbeat.filter(|asked| !owner || (1..=OWNER_HEARTBEAT_SECONDS).contains(asked));
             uri.query.heartbeat = asked.or(Some(if owner { OWNER_HEARTBEAT_SECONDS } else { HEARTBEAT_SECONDS }));
             uri.query.frame_max = uri.query.frame_max.or(frame_bytes_max);
-            let properties = ConnectionProperties::default().with_connection_name(name.into());
-            // lapin has no connect timeout of its own on the asynchronous path.
-            match tokio::time::timeout(timeout, lapin::Connection::connect_uri(uri, properties)).await {
-                Ok(Ok(inner)) => return Ok(Self { inner, timeout }),
-                Ok(Err(error)) => last = AmqpError::from_lapin("connect")(error),
-                Err(_) => last = AmqpError::Timeout { what: "connect", milliseconds: config.timeout_ms },
+            match Self::connect(uri, config.timeout_ms, name).await {
+                Ok(connection) => return Ok(connection),
+                Err(error) if addresses.len() == 1 => return Err(error),
+                Err(error) => {
+                    tracing::warn!(broker = address.place(), error = %error, "a broker does not take us, trying the next");
+                    tried.push((address.place(), error));
+                }
             }
         }
-        Err(last)
+        Err(AmqpError::Nowhere { tried })
     }
 
-    /// # Errors
-    /// The URL cannot be read.
-    pub fn address(config: &config::Amqp) -> Result<Address, AmqpError> {
-        let first = config.url.expose().split(',').next().unwrap_or_default();
-        let uri: AMQPUri = first.trim().parse().map_err(|_| AmqpError::Url)?;
-        Ok(Address {
-            host: uri.authority.host,
-            user: uri.authority.userinfo.username,
-            password: uri.authority.userinfo.password.as_str().into(),
-            vhost: uri.vhost,
-        })
+    async fn connect(uri: AMQPUri, milliseconds: u64, name: &str) -> Result<Self, AmqpError> {
+        let timeout = Duration::from_millis(milliseconds);
+        let properties = ConnectionProperties::default().with_connection_name(name.into());
+        // lapin has no connect timeout of its own on the asynchronous path.
+        match tokio::time::timeout(timeout, lapin::Connection::connect_uri(uri, properties)).await {
+            Ok(Ok(inner)) => Ok(Self { inner, timeout }),
+            Ok(Err(error)) => Err(AmqpError::from_lapin("connect")(error)),
+            Err(_) => Err(AmqpError::Timeout { what: "connect", milliseconds }),
+        }
     }
 
     /// The broker has raised an alarm and takes no publishes for now. A connection that is lost is not blocked: lapin would say

@@ -1,6 +1,6 @@
 //! RabbitMQ's management API, as much of it as the service needs.
 //!
-//! Enters: a base URL, a user and a virtual host. Leaves: JSON. What must never happen: the password reaches an
+//! Enters: a base URL, or several separated by commas (the nodes of a cluster), a user and a virtual host. Leaves: JSON. What must never happen: the password reaches an
 //! error, a log line or `{:?}`; a call waits for ever or reads without a bound. One connection per call: these
 //! calls are rare, and a kept connection would have to be watched.
 
@@ -34,12 +34,18 @@ const HTTP_PORT: u16 = 80;
 /// A client for one virtual host.
 #[derive(Clone)]
 pub struct Management {
+    /// Any of them can answer for all; they are asked in turn.
+    places: Vec<Place>,
+    authorization: HeaderValue,
+    vhost: String,
+}
+
+#[derive(Debug, Clone)]
+struct Place {
     /// `host:port`, an IPv6 host in brackets.
     address: String,
     /// What stands before `/api`, for a broker behind a path prefix.
     prefix: String,
-    authorization: HeaderValue,
-    vhost: String,
 }
 
 /// How many messages a queue holds.
@@ -57,34 +63,15 @@ struct CountsRow {
 }
 
 impl Management {
-    /// Checks the URL; connects to nothing. Only `http`: the API is meant for the loopback or a private network,
+    /// Checks the URLs; connects to nothing. Only `http`: the API is meant for the loopback or a private network,
     /// and TLS in front of it belongs to a proxy.
-    pub fn new(base_url: &str, user: &str, password: &str, vhost: &str) -> Result<Self, ManagementError> {
-        let unusable = |reason| ManagementError::Url { reason };
-        let uri: Uri = base_url.trim_end_matches('/').parse().map_err(|_| unusable("it is not a url"))?;
-        match uri.scheme_str() {
-            Some("http") => {}
-            Some("https") => return Err(unusable("https is unsupported, use http")),
-            Some(_) | None => return Err(unusable("it must begin with http://")),
-        }
-        let authority = uri.authority().ok_or(unusable("it names no host"))?;
-        if authority.as_str().contains('@') {
-            return Err(unusable("user and password do not belong into it"));
-        }
-        if uri.query().is_some() {
-            return Err(unusable("it must not have a query"));
-        }
-        let port = authority.port_u16().unwrap_or(HTTP_PORT);
+    pub fn new(base_urls: &str, user: &str, password: &str, vhost: &str) -> Result<Self, ManagementError> {
+        let places = base_urls.split(',').map(Place::parse).collect::<Result<_, _>>()?;
         let token = BASE64_STANDARD.encode(format!("{user}:{password}"));
         let mut authorization =
             HeaderValue::try_from(format!("Basic {token}")).map_err(ManagementError::Credentials)?;
         authorization.set_sensitive(true);
-        Ok(Self {
-            address: format!("{}:{port}", authority.host()),
-            prefix: uri.path().trim_end_matches('/').to_owned(),
-            authorization,
-            vhost: vhost.to_owned(),
-        })
+        Ok(Self { places, authorization, vhost: vhost.to_owned() })
     }
 
     pub fn vhost(&self) -> &str {
@@ -135,14 +122,26 @@ impl Management {
         Ok(counts.map(|(ready, unacked)| QueueCounts { ready, unacked }))
     }
 
+    /// Asks one node after the other until one answers, whatever it says.
+    async fn call(&self, method: Method, path: &str, body: Bytes) -> Result<Bytes, ManagementError> {
+        let mut last = ManagementError::Url { reason: "it names no host" };
+        for place in &self.places {
+            last = match self.call_at(place, method.clone(), path, body.clone()).await {
+                Err(error) if may_be_asked_elsewhere(&error, &method) => error,
+                ended => return ended,
+            };
+        }
+        Err(last)
+    }
+
     /// One request on one connection. Dropping the future closes the connection; whether the broker has acted on
     /// it is then unknown.
-    async fn call(&self, method: Method, path: &str, body: Bytes) -> Result<Bytes, ManagementError> {
-        let request = self.request(&method, path, body)?;
-        let stream = self.within(TcpStream::connect(&self.address)).await?;
-        let stream = stream.map_err(|source| ManagementError::Unreachable { address: self.address.clone(), source })?;
-        let broken = |source| ManagementError::Broken { address: self.address.clone(), source };
-        let shaken = self.within(http1::handshake(TokioIo::new(stream))).await?;
+    async fn call_at(&self, place: &Place, method: Method, path: &str, body: Bytes) -> Result<Bytes, ManagementError> {
+        let request = self.request(place, &method, path, body)?;
+        let stream = place.within(TcpStream::connect(&place.address)).await?;
+        let unreachable = |source| ManagementError::Unreachable { address: place.address.clone(), source };
+        let broken = |source| ManagementError::Broken { address: place.address.clone(), source };
+        let shaken = place.within(http1::handshake(TokioIo::new(stream.map_err(unreachable)?))).await?;
         let (mut sender, connection) = shaken.map_err(broken)?;
         let talk = async move {
             let response = sender.send_request(request).await.map_err(broken)?;
@@ -153,7 +152,7 @@ impl Management {
             body.map(|body| (status, body.to_bytes())).map_err(|error| unread(path, error.as_ref()))
         };
         // Both together: the connection moves the bytes that the talk waits for. Its own error is the talk's, too.
-        let (talked, _driven) = self.within(async { tokio::join!(talk, connection) }).await?;
+        let (talked, _driven) = place.within(async { tokio::join!(talk, connection) }).await?;
         let (status, body) = talked?;
         if status.is_success() {
             return Ok(body);
@@ -161,16 +160,44 @@ impl Management {
         Err(ManagementError::Status { method, path: path.to_owned(), status, reason: reason_of(&body) })
     }
 
-    fn request(&self, method: &Method, path: &str, body: Bytes) -> Result<Request<Full<Bytes>>, ManagementError> {
+    fn request(
+        &self,
+        place: &Place,
+        method: &Method,
+        path: &str,
+        body: Bytes,
+    ) -> Result<Request<Full<Bytes>>, ManagementError> {
         Request::builder()
             .method(method.clone())
-            .uri(format!("{}/api/{path}", self.prefix))
-            .header(HOST, self.address.as_str())
+            .uri(format!("{}/api/{path}", place.prefix))
+            .header(HOST, place.address.as_str())
             .header(AUTHORIZATION, self.authorization.clone())
             .header(CONTENT_TYPE, "application/json")
             .header(CONNECTION, "close")
             .body(Full::new(body))
             .map_err(|source| ManagementError::Request { path: path.to_owned(), source })
+    }
+}
+
+impl Place {
+    fn parse(base_url: &str) -> Result<Self, ManagementError> {
+        let unusable = |reason| ManagementError::Url { reason };
+        let uri: Uri = base_url.trim().trim_end_matches('/').parse().map_err(|_| unusable("it is not a url"))?;
+        match uri.scheme_str() {
+            Some("http") => {}
+            Some("https") => return Err(unusable("https is unsupported, use http")),
+            Some(_) | None => return Err(unusable("it must begin with http://")),
+        }
+        let authority = uri.authority().ok_or(unusable("it names no host"))?;
+        if authority.as_str().contains('@') {
+            return Err(unusable("user and password do not belong into it"));
+        }
+        if uri.query().is_some() {
+            return Err(unusable("it must not have a query"));
+        }
+        let port = authority.port_u16().unwrap_or(HTTP_PORT);
+        let address = format!("{}:{port}", authority.host());
+        Ok(Self { address, prefix: uri.path().trim_end_matches('/').to_owned() })
     }
 
     async fn within<T>(&self, step: impl Future<Output = T>) -> Result<T, ManagementError> {
@@ -181,14 +208,19 @@ impl Management {
     }
 }
 
+/// A question may be put to the next node after any silence; an order only where nobody can have heard it.
+fn may_be_asked_elsewhere(error: &ManagementError, method: &Method) -> bool {
+    match error {
+        ManagementError::Unreachable { .. } => true,
+        ManagementError::TimedOut { .. } | ManagementError::Broken { .. } => method == Method::GET,
+        _ => false,
+    }
+}
+
 impl fmt::Debug for Management {
     /// Without the authorization, which is the password in another spelling.
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Management")
-            .field("address", &self.address)
-            .field("prefix", &self.prefix)
-            .field("vhost", &self.vhost)
-            .finish_non_exhaustive()
+        f.debug_struct("Management").field("places", &self.places).field("vhost", &self.vhost).finish_non_exhaustive()
     }
 }
 
@@ -239,57 +271,4 @@ pub fn encode(segment: &str) -> String {
 }
 
 #[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn a_vhost_with_a_slash_is_one_path_segment() {
-        let management = Management::new("http://localhost:15672/", "u", "p", "/fis").unwrap();
-        assert_eq!(management.object_path("queues", "a b"), "queues/%2Ffis/a%20b");
-        assert_eq!(management.list_path("bindings"), "bindings/%2Ffis");
-        assert_eq!(encode("ä"), "%C3%A4");
-    }
-
-    #[test]
-    fn the_password_appears_neither_in_debug_nor_in_errors() {
-        let management = Management::new("http://localhost", "u", "tops3cret", "/").unwrap();
-        let shown = format!("{management:?}");
-        assert!(!shown.contains("tops3cret") && !shown.contains("dTp0b3"), "{shown}");
-        let error = Management::new("http://u:tops3cret@localhost", "u", "tops3cret", "/");
-        assert!(!format!("{error:?}").contains("tops3cret"));
-    }
-
-    #[test]
-    fn a_url_that_cannot_work_is_refused_with_the_reason() {
-        for (url, reason) in [
-            ("https://localhost:15671", "https is unsupported, use http"),
-            ("localhost:15672", "it must begin with http://"),
-            ("ftp://localhost", "it must begin with http://"),
-            ("http://a b", "it is not a url"),
-            ("http://u:p@localhost", "user and password do not belong into it"),
-            ("http://localhost?x=1", "it must not have a query"),
-        ] {
-            let error = Management::new(url, "u", "p", "/").unwrap_err().to_string();
-            assert!(error.ends_with(reason), "{url}: {error}");
-        }
-    }
-
-    #[tokio::test]
-    async fn a_closed_port_is_told_as_unreachable() {
-        let management = Management::new("http://127.0.0.1:1", "u", "p", "/").unwrap();
-        let error = management.get_json::<serde_json::Value>("overview").await.unwrap_err();
-        assert!(matches!(error, ManagementError::Unreachable { .. }), "{error:?}");
-    }
-
-    #[tokio::test]
-    async fn a_server_that_never_answers_is_given_up_and_one_that_hangs_up_is_told() {
-        let server = tokio::net::TcpListener::bind("127.0.0.1:0").await.unwrap();
-        let url = format!("http://{}", server.local_addr().unwrap());
-        let management = Management::new(&url, "u", "p", "/").unwrap();
-        let hang_up = async { drop(server.accept().await.unwrap()) };
-        let (broken, ()) = tokio::join!(management.delete("queues/%2F/q"), hang_up);
-        assert!(matches!(broken, Err(ManagementError::Broken { .. })), "{broken:?}");
-        let silence = management.delete("queues/%2F/q").await;
-        assert!(matches!(silence, Err(ManagementError::TimedOut { .. })), "{silence:?}");
-    }
-}
+mod tests;

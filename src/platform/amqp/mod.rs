@@ -2,6 +2,7 @@
 //! topology. The only place where `lapin` is named. lapin's automatic recovery stays off: a lost session is dropped
 //! whole and built anew, so that no acknowledgement can reach a delivery it was not meant for.
 
+pub mod address;
 pub mod connection;
 pub mod consumer;
 pub mod management;
@@ -24,8 +25,14 @@ pub use stream::{Offset, StreamReader};
 /// What can go wrong between us and the broker. All of it means: drop the session and build it anew.
 #[derive(Debug, thiserror::Error)]
 pub enum AmqpError {
-    #[error("setting `amqp.url` must be an AMQP URL such as amqp://user:password@host:5672/%2Ffis")]
-    Url,
+    #[error("setting `amqp.url`: {which}must be an AMQP URL such as amqp://user:password@host:5672/%2Ffis")]
+    Url { which: String },
+    #[error(
+        "setting `amqp.url`: the address {place} names the virtual host `{vhost}`, the first one `{expected}`; all must name the same"
+    )]
+    Vhosts { place: String, vhost: String, expected: String },
+    #[error("no broker answers: {}", told(tried))]
+    Nowhere { tried: Vec<(String, AmqpError)> },
     #[error("the broker did not answer within {milliseconds} ms while trying to {what}")]
     Timeout { what: &'static str, milliseconds: u64 },
     #[error("the broker cancelled the consumer of {queue}")]
@@ -39,7 +46,9 @@ impl AmqpError {
     #[must_use]
     pub fn needs_a_person(&self) -> bool {
         match self {
-            Self::Url => true,
+            Self::Url { .. } | Self::Vhosts { .. } => true,
+            // One node may be starting or shut out; as long as another is merely away, waiting may help.
+            Self::Nowhere { tried } => tried.iter().all(|(_, error)| error.needs_a_person()),
             Self::Broker { reason, .. } => reason.contains("ACCESS_REFUSED") || reason.contains("NOT_ALLOWED"),
             Self::Timeout { .. } | Self::Cancelled { .. } => false,
         }
@@ -54,4 +63,8 @@ impl AmqpError {
     fn from_lapin(what: &'static str) -> impl Fn(lapin::Error) -> Self {
         move |error| Self::Broker { what, reason: error.to_string() }
     }
+}
+
+fn told(tried: &[(String, AmqpError)]) -> String {
+    tried.iter().map(|(place, error)| format!("{place}: {error}")).collect::<Vec<_>>().join("; ")
 }

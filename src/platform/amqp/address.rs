@@ -1,0 +1,62 @@
+//! Where the broker is: the setting `amqp.url` enters, one address or, for a cluster, several separated by commas; its nodes
+//! leave. What must never happen: a user or a password reaches an error.
+
+use lapin::uri::AMQPUri;
+
+use super::AmqpError;
+use crate::platform::config;
+
+/// A node of the broker, and who we are there.
+#[derive(Clone)]
+pub struct Address {
+    pub host: String,
+    pub user: String,
+    pub password: config::Secret,
+    pub vhost: String,
+    uri: AMQPUri,
+}
+
+impl Address {
+    fn parse(text: &str) -> Option<Self> {
+        let uri: AMQPUri = text.parse().ok()?;
+        Some(Self {
+            host: uri.authority.host.clone(),
+            user: uri.authority.userinfo.username.clone(),
+            password: uri.authority.userinfo.password.as_str().into(),
+            vhost: uri.vhost.clone(),
+            uri,
+        })
+    }
+
+    /// `host:port`, as people are told.
+    #[must_use]
+    pub fn place(&self) -> String {
+        format!("{}:{}", self.host, self.uri.authority.port)
+    }
+
+    pub(super) fn uri(&self) -> AMQPUri {
+        self.uri.clone()
+    }
+}
+
+/// All nodes, in the order given; at least one.
+///
+/// # Errors
+/// One of them cannot be read, or leads to another virtual host than the first: that would be another broker's work.
+pub fn parse(config: &config::Amqp) -> Result<Vec<Address>, AmqpError> {
+    let texts: Vec<&str> = config.url.expose().split(',').map(str::trim).collect();
+    let mut addresses: Vec<Address> = Vec::with_capacity(texts.len());
+    for (text, number) in texts.iter().zip(1..) {
+        // By its number: a text that cannot be read may hold a password anywhere.
+        let which = if texts.len() == 1 { String::new() } else { format!("address {number} of {} ", texts.len()) };
+        let address = Address::parse(text).ok_or(AmqpError::Url { which })?;
+        match addresses.first() {
+            Some(first) if first.vhost != address.vhost => {
+                let (place, vhost, expected) = (address.place(), address.vhost, first.vhost.clone());
+                return Err(AmqpError::Vhosts { place, vhost, expected });
+            }
+            Some(_) | None => addresses.push(address),
+        }
+    }
+    Ok(addresses)
+}

@@ -1,0 +1,76 @@
+//! What the client promises without a broker.
+
+use super::*;
+
+#[test]
+fn a_vhost_with_a_slash_is_one_path_segment() {
+    let management = Management::new("http://localhost:15672/", "u", "p", "/fis").unwrap();
+    assert_eq!(management.object_path("queues", "a b"), "queues/%2Ffis/a%20b");
+    assert_eq!(management.list_path("bindings"), "bindings/%2Ffis");
+    assert_eq!(encode("ä"), "%C3%A4");
+}
+
+#[test]
+fn the_password_appears_neither_in_debug_nor_in_errors() {
+    let management = Management::new("http://localhost", "u", "tops3cret", "/").unwrap();
+    let shown = format!("{management:?}");
+    assert!(!shown.contains("tops3cret") && !shown.contains("dTp0b3"), "{shown}");
+    let error = Management::new("http://u:tops3cret@localhost", "u", "tops3cret", "/");
+    assert!(!format!("{error:?}").contains("tops3cret"));
+}
+
+#[test]
+fn a_url_that_cannot_work_is_refused_with_the_reason() {
+    for (url, reason) in [
+        ("https://localhost:15671", "https is unsupported, use http"),
+        ("localhost:15672", "it must begin with http://"),
+        ("ftp://localhost", "it must begin with http://"),
+        ("http://a b", "it is not a url"),
+        ("http://u:p@localhost", "user and password do not belong into it"),
+        ("http://localhost?x=1", "it must not have a query"),
+    ] {
+        let error = Management::new(url, "u", "p", "/").unwrap_err().to_string();
+        assert!(error.ends_with(reason), "{url}: {error}");
+    }
+}
+
+#[tokio::test]
+async fn a_closed_port_is_told_as_unreachable() {
+    let management = Management::new("http://127.0.0.1:1", "u", "p", "/").unwrap();
+    let error = management.get_json::<serde_json::Value>("overview").await.unwrap_err();
+    assert!(matches!(error, ManagementError::Unreachable { .. }), "{error:?}");
+}
+
+#[tokio::test]
+async fn a_server_that_never_answers_is_given_up_and_one_that_hangs_up_is_told() {
+    let server = tokio::net::TcpListener::bind("127.0.0.1:0").await.unwrap();
+    let url = format!("http://{}", server.local_addr().unwrap());
+    let management = Management::new(&url, "u", "p", "/").unwrap();
+    let hang_up = async { drop(server.accept().await.unwrap()) };
+    let (broken, ()) = tokio::join!(management.delete("queues/%2F/q"), hang_up);
+    assert!(matches!(broken, Err(ManagementError::Broken { .. })), "{broken:?}");
+    let silence = management.delete("queues/%2F/q").await;
+    assert!(matches!(silence, Err(ManagementError::TimedOut { .. })), "{silence:?}");
+}
+
+#[tokio::test]
+async fn where_one_node_is_away_the_next_is_asked() {
+    let server = tokio::net::TcpListener::bind("127.0.0.1:0").await.unwrap();
+    let urls = format!("http://127.0.0.1:1, http://{}", server.local_addr().unwrap());
+    let management = Management::new(&urls, "u", "p", "/").unwrap();
+    let answer = async {
+        let (stream, _) = server.accept().await.unwrap();
+        stream.readable().await.unwrap();
+        stream.try_write(b"HTTP/1.1 200 OK\r\ncontent-length: 2\r\n\r\n{}").unwrap();
+        stream
+    };
+    let (answered, _stream) = tokio::join!(management.get_json::<serde_json::Value>("overview"), answer);
+    assert_eq!(answered.unwrap(), serde_json::json!({}));
+}
+
+#[test]
+fn an_order_that_may_have_been_heard_is_not_given_twice() {
+    let silent = ManagementError::TimedOut { address: String::new(), seconds: 5 };
+    assert!(may_be_asked_elsewhere(&silent, &Method::GET));
+    assert!(!may_be_asked_elsewhere(&silent, &Method::POST));
+}
