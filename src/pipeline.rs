@@ -4,7 +4,7 @@
 //! |---|---|---|---|
 //! | 1 | receive | `Road::follow`: `Receiver::next_batch`, then `read` decodes | redelivered |
 //! | 2 | claim | `claim::claim` in Redis | redelivered; the key says PROCESSING, which proves nothing |
-//! | 3 | map | `items`: the tenant's books turn events into balanced entries or reasons | redelivered |
+//! | 3 | map | `map`: the tenant's books turn events into balanced entries or reasons | redelivered |
 //! | 4 | post | `journal::post`: one transaction | redelivered; the ledger knows it: duplicate |
 //! | 5 | mark | `claim::mark` in Redis | redelivered: duplicate |
 //! | 6 | settle | `Settler::settle`: reject the rejected, acknowledge the rest | – |
@@ -128,14 +128,16 @@ impl Pipeline {
         let mut verdicts = self.claim(&events, &ledger).await;
         crash_point(faults::AFTER_CLAIM);
 
-        place.posted.take().await?;
         let rest: Vec<usize> = (0..events.len()).filter(|index| matches!(verdicts.get(*index), Some(None))).collect();
         let rest_events: Vec<&Event<'_>> = rest.iter().filter_map(|index| events.get(*index)).collect();
         let too_early = self.tells_too_early(&rest_events);
         if too_early {
             settler.settle(batch, |_| false).await?;
         }
-        let posted = if rest.is_empty() { Committed::default() } else { self.post(lane, &rest_events, stop).await? };
+        // Before its turn: while it is mapped, the batch before it commits. Where the books change meanwhile, posting finds out.
+        let parts = self.map(&rest_events);
+        place.posted.take().await?;
+        let posted = self.post(lane, parts, stop).await?;
         place.posted.pass();
         self.wake.notify_one();
         // A connection made since may lead to a ledger that was restored meanwhile: that is not the one with this name.

@@ -11,6 +11,8 @@
 //! | COMPLETED of another ledger | any | post: PostgreSQL was restored or failed over since |
 //! | Redis away, slow, full, flushed | – | post: slower, never wrong |
 
+use std::borrow::Cow;
+
 use chrono::{DateTime, Utc};
 use deadpool_redis::redis::{FromRedisValue, Pipeline, Value};
 use serde::{Deserialize, Serialize};
@@ -33,18 +35,44 @@ pub enum Status {
     Failed,
 }
 
-/// The value of a key.
-#[derive(Debug, Serialize, Deserialize)]
+/// The value of a key, as it is written.
+#[derive(Serialize)]
 #[serde(rename_all = "camelCase")]
-pub struct KeyValue {
-    pub status: Status,
-    pub payload_hash: String,
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub response_body: Option<serde_json::Value>,
-    pub created_at: String,
+struct KeyValue<'a> {
+    status: Status,
+    payload_hash: &'a str,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    response_body: Option<Response<'a>>,
+    created_at: &'a str,
     /// The ledger whose commit stands behind a COMPLETED.
-    #[serde(default)]
-    pub ledger: String,
+    ledger: &'a str,
+}
+
+/// What is read of it again.
+#[derive(Deserialize)]
+#[serde(rename_all = "camelCase")]
+struct Found<'a> {
+    status: Status,
+    #[serde(borrow)]
+    payload_hash: Cow<'a, str>,
+    #[serde(borrow, default)]
+    ledger: Cow<'a, str>,
+}
+
+/// What became of the event.
+#[derive(Debug, Serialize)]
+#[serde(untagged)]
+pub enum Response<'a> {
+    #[serde(rename_all = "camelCase")]
+    Posted {
+        entry_id: &'a str,
+        sequence: i64,
+        hash: &'a str,
+    },
+    Rejected {
+        reason: &'static str,
+        detail: &'a str,
+    },
 }
 
 /// One event's key.
@@ -83,10 +111,10 @@ async fn try_claim(redis: &Redis, ledger: &str, keys: &[Key<'_>], now: DateTime<
     for key in keys {
         let value = KeyValue {
             status: Status::Processing,
-            payload_hash: key.payload_hash.to_owned(),
+            payload_hash: key.payload_hash,
             response_body: None,
-            created_at: created_at.clone(),
-            ledger: ledger.to_owned(),
+            created_at: &created_at,
+            ledger,
         };
         claims.cmd("SET").arg(key.name()).arg(text(&value)).arg("NX").arg("EX").arg(LIFE_SECONDS);
     }
@@ -111,7 +139,7 @@ async fn try_claim(redis: &Redis, ledger: &str, keys: &[Key<'_>], now: DateTime<
 }
 
 fn is_posted(value: &str, payload_hash: &str, ledger: &str) -> bool {
-    serde_json::from_str::<KeyValue>(value).is_ok_and(|value| {
+    serde_json::from_str::<Found<'_>>(value).is_ok_and(|value| {
         let is_done = value.status == Status::Completed
             || mutant(mutants::PROCESSING_IS_DUPLICATE) && value.status == Status::Processing;
         is_done && value.payload_hash == payload_hash && value.ledger == ledger && !ledger.is_empty()
@@ -122,7 +150,7 @@ fn is_posted(value: &str, payload_hash: &str, ledger: &str) -> bool {
 pub struct Mark<'a> {
     pub key: Key<'a>,
     pub status: Status,
-    pub response_body: Option<serde_json::Value>,
+    pub response_body: Response<'a>,
 }
 
 /// Marks the keys in one round trip. A failure is not one: the ledger has committed, and a key that says PROCESSING only
@@ -141,10 +169,10 @@ pub async fn mark(redis: &Redis, ledger: &str, reached: Option<Reached<'_>>, mar
         let name = mark.key.name();
         let value = KeyValue {
             status: mark.status,
-            payload_hash: mark.key.payload_hash.to_owned(),
-            response_body: mark.response_body,
-            created_at: created_at.clone(),
-            ledger: ledger.to_owned(),
+            payload_hash: mark.key.payload_hash,
+            response_body: Some(mark.response_body),
+            created_at: &created_at,
+            ledger,
         };
         pipeline.cmd("SET").arg(name).arg(text(&value)).arg("XX").arg("EX").arg(LIFE_SECONDS);
     }
@@ -153,8 +181,8 @@ pub async fn mark(redis: &Redis, ledger: &str, reached: Option<Reached<'_>>, mar
     }
 }
 
-fn text(value: &KeyValue) -> String {
-    // Strings and a JSON value cannot fail to serialise; an unreadable value would be treated as "post" anyway.
+fn text(value: &KeyValue<'_>) -> String {
+    // Strings and numbers cannot fail to serialise; an unreadable value would be treated as "post" anyway.
     serde_json::to_string(value).unwrap_or_default()
 }
 

@@ -39,12 +39,11 @@ pub async fn adopt(db: &mut PgConnection, rejected: &mut [DeadLetter]) -> Result
     Ok(())
 }
 
-/// Resolves the letters whose replays came to an end, and those whose event was posted without one.
-pub async fn settle(
+/// Resolves the letters whose replays came to an end.
+pub async fn settle_replays(
     db: &mut PgConnection,
     verdicts: &[Verdict],
     replayed: &[Option<String>],
-    entries: &[ChainedEntry],
     now: DateTime<Utc>,
 ) -> Result<(), sqlx::Error> {
     let mut done = Done::default();
@@ -60,9 +59,6 @@ pub async fn settle(
     }
     if !done.ids.is_empty() {
         resolve(db, &done, now).await?;
-    }
-    if !entries.is_empty() && any_open(db).await? {
-        supersede(db, entries, now).await?;
     }
     Ok(())
 }
@@ -111,18 +107,11 @@ async fn resolve(db: &mut PgConnection, done: &Done<'_>, now: DateTime<Utc>) -> 
     Ok(())
 }
 
-/// Mostly no letter is open, and every batch asks: the smallest index answers, whatever the table's statistics say.
-async fn any_open(db: &mut PgConnection) -> Result<bool, sqlx::Error> {
-    let first: Option<i32> = sqlx::query_scalar(
-        "select 1 from fis_dead_letter where status in ('parked', 'replaying') order by tenant_id, event_id limit 1",
-    )
-    .fetch_optional(db)
-    .await?;
-    Ok(first.is_some())
-}
-
 /// The event behind an open letter was posted from another message: the publisher has sent it again, as it was or corrected.
-async fn supersede(db: &mut PgConnection, entries: &[ChainedEntry], now: DateTime<Utc>) -> Result<(), sqlx::Error> {
+pub async fn supersede(db: &mut PgConnection, entries: &[ChainedEntry], now: DateTime<Utc>) -> Result<(), sqlx::Error> {
+    if entries.is_empty() {
+        return Ok(());
+    }
     macro_rules! column {
         ($entry:ident => $value:expr) => {
             entries.iter().map(|$entry| $value).collect::<Vec<_>>()

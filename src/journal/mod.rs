@@ -8,12 +8,10 @@
 //! | 3 | `find_originals` | – | only where the batch reverses something |
 //! | – | `find_tally` | – | only where the batch has members of publishers' batches |
 //! | – | `decide` (no SQL) | – | walks the batch in delivery order: duplicate, conflict, post, reverse, hold, reject |
-//! | 4 | `insert_entries` | – | |
-//! | 5 | `insert_lines` | – | |
-//! | 6 | `add_to_balances` | balance rows, in key order | the head lock already serialises a tenant; the order keeps it so |
-//! | 7 | `insert_outbox_entries`, `insert_retries`, `insert_rejections` | – | what leaves, decided in the same commit |
-//! | 8 | `release_held`, `upsert_held`, `free_waiting_for`, `upsert_dead_letters`, `letters::settle`, `write_tally` | waiting outbox rows, those that the relay has locked left out | only where the batch has some |
-//! | 9 | `move_heads` | – | last, and it must return a row per tenant: in a broken transaction it fails, so `commit` can not pretend |
+//! | 4 | `insert_entries` | balance rows, in key order | entries, lines, balances, outbox rows and the moved heads in one statement: a round trip is a pause of everybody who waits for the head. It must return a row per head |
+//! | 5 | `insert_retries`, `upsert_dead_letters`, `insert_announcements` | – | only where the batch has some: what else leaves, decided in the same commit |
+//! | 6 | `release_held`, `upsert_held`, `free_waiting_for`, `settle_replays`, `supersede`, `write_tally` | waiting outbox rows, those that the relay has locked left out | only where the batch has some, or statement 4 saw that something is held or a letter open |
+//! | 7 | `is_whole` | – | only behind 5 and 6: in a broken transaction it fails, so `commit` can not pretend |
 //!
 //! A batch has the same result as its events posted one by one in delivery order. Several instances may post at once: a
 //! tenant's batches wait for each other at statement 1, and never deadlock because all take the heads in one order.

@@ -88,27 +88,41 @@ async fn write(
     let now = time::now();
     let replayed = letters::replayed(&items);
     let (verdicts, mut plan) = decide(items, &mut known, now, &mut || fastrand::u64(0..=1000));
-    if !plan.entries.is_empty() {
-        statements::insert_entries(&mut *db, &plan.entries).await?;
-        statements::insert_lines(&mut *db, &plan.entries).await?;
-        statements::add_to_balances(&mut *db, &plan.entries).await?;
-        statements::insert_outbox_entries(&mut *db, &plan.entries).await?;
-    }
+    let seen = match plan.entries.is_empty() {
+        false => Some(statements::insert_entries(&mut *db, &plan.entries, &known.heads, &plan.moved).await?),
+        true => None,
+    };
     let places = waiting::insert_retries(&mut *db, &plan.held).await?;
     letters::adopt(&mut *db, &mut plan.rejected).await?;
     // Before their announcements: drawing an id gives a transaction no number yet, and without one the relay does not wait
     // for it (`outbox::floor`). Where no head is locked, this does.
     waiting::upsert_dead_letters(&mut *db, &plan.rejected, now).await?;
     waiting::insert_announcements(&mut *db, &plan, now, properties).await?;
-    let held_before = waiting::release_held(&mut *db, &plan.released).await?;
+    // Mostly nothing is held and no letter is open, for nobody. What is held for these tenants cannot change meanwhile: their
+    // heads are locked.
+    let held_before = seen.is_none_or(|seen| seen.held);
+    if held_before {
+        waiting::release_held(&mut *db, &plan.released).await?;
+    }
     waiting::upsert_held(&mut *db, &plan.held, &places, now).await?;
     // After `upsert_held`: an event may wait for a later one of the same batch.
     if !plan.entries.is_empty() && (held_before || !plan.held.is_empty()) {
         held::free_waiting_for(&mut *db, &plan.entries).await?;
     }
-    letters::settle(&mut *db, &verdicts, &replayed, &plan.entries, now).await?;
+    letters::settle_replays(&mut *db, &verdicts, &replayed, now).await?;
+    if seen.is_some_and(|seen| seen.letters) || !plan.rejected.is_empty() {
+        letters::supersede(&mut *db, &plan.entries, now).await?;
+    }
     let batches = batches::write_tally(&mut *db, &known.tally, &plan.tally, now).await?;
-    let position = statements::move_heads(&mut *db, &known.heads, &plan.moved).await?;
+    let is_plain = seen.is_some_and(|seen| !seen.held && !seen.letters)
+        && plan.held.is_empty()
+        && plan.rejected.is_empty()
+        && batches.is_empty()
+        && replayed.iter().all(Option::is_none);
+    if !is_plain {
+        statements::is_whole(&mut *db).await?;
+    }
+    let position = seen.map(|seen| seen.position);
     Ok((Committed { verdicts, batches, position }, plan))
 }
 

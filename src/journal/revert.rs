@@ -68,11 +68,7 @@ pub async fn revert(
     let (entry, _, reverses) = reverse(tenant, request, &books, &known)?;
     let mut plan = Plan::default();
     let receipt = append(origin, entry, reverses, &mut known, &mut plan, now);
-    statements::insert_entries(&mut transaction, &plan.entries).await?;
-    statements::insert_lines(&mut transaction, &plan.entries).await?;
-    statements::add_to_balances(&mut transaction, &plan.entries).await?;
-    statements::insert_outbox_entries(&mut transaction, &plan.entries).await?;
-    statements::move_heads(&mut transaction, &known.heads, &plan.moved).await?;
+    statements::insert_entries(&mut transaction, &plan.entries, &known.heads, &plan.moved).await?;
     transaction.commit().await?;
     Ok(receipt)
 }

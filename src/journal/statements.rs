@@ -126,19 +126,64 @@ pub async fn find_originals(
     Ok(originals)
 }
 
-pub async fn insert_entries(db: &mut PgConnection, entries: &[ChainedEntry]) -> Result<(), sqlx::Error> {
+/// What a writing statement saw beside what it wrote.
+#[derive(Debug, Clone, Copy)]
+pub struct Seen {
+    /// How far the write-ahead log has come.
+    pub position: i64,
+    /// Something is held, for whomever.
+    pub held: bool,
+    /// A dead letter is open, of whomever.
+    pub letters: bool,
+}
+
+/// Writes the entries: rows, lines, balances, outbox, and the heads that point to the last of them. One statement, because each
+/// round trip is a pause of the one transaction at a time that a tenant has. It must find every head: a head that is gone
+/// means that the lock was not held.
+pub async fn insert_entries(
+    db: &mut PgConnection,
+    entries: &[ChainedEntry],
+    heads: &BTreeMap<TenantId, ChainHead>,
+    moved: &HashSet<TenantId>,
+) -> Result<Seen, sqlx::Error> {
     macro_rules! column {
         ($entry:ident => $value:expr) => {
             entries.iter().map(|$entry| $value).collect::<Vec<_>>()
         };
     }
-    sqlx::query(
-        "insert into fis_journal_entry
-             (tenant_id, seq, event_id, event_type, payload_hash, accounting_date, original_date, posted_at, description,
-              rule_name, rule_version, reverses_entry_id, previous_hash, hash, lane, message_id, correlation_id, traceparent)
-         select * from unnest($1::text[], $2::bigint[], $3::text[], $4::text[], $5::text[], $6::date[], $7::date[],
-              $8::timestamptz[], $9::text[], $10::text[], $11::integer[], $12::text[], $13::text[], $14::text[], $15::text[],
-              $16::text[], $17::text[], $18::text[])",
+    let lines = Lines::of(entries);
+    let balances = Balances::of(entries);
+    let moved: Vec<_> = heads.iter().filter(|(tenant, _)| moved.contains(*tenant)).collect();
+    // Parts of a statement do not see one another's rows and need not: nothing below reads what another part writes.
+    let rows: Vec<(i64, bool, bool)> = sqlx::query_as(
+        "with entries as (
+             insert into fis_journal_entry
+                 (tenant_id, seq, event_id, event_type, payload_hash, accounting_date, original_date, posted_at, description,
+                  rule_name, rule_version, reverses_entry_id, previous_hash, hash, lane, message_id, correlation_id, traceparent)
+             select * from unnest($1::text[], $2::bigint[], $3::text[], $4::text[], $5::text[], $6::date[], $7::date[],
+                  $8::timestamptz[], $9::text[], $10::text[], $11::integer[], $12::text[], $13::text[], $14::text[], $15::text[],
+                  $16::text[], $17::text[], $18::text[])),
+         lines as (
+             insert into fis_journal_line (tenant_id, seq, line_no, account_code, side, amount, currency, base_amount)
+             select * from unnest($19::text[], $20::bigint[], $21::smallint[], $22::text[], $23::text[], $24::numeric[],
+                  $25::text[], $26::numeric[])),
+         balances as (
+             insert into fis_account_balance as b (tenant_id, account_code, currency, debit, credit)
+             select * from unnest($27::text[], $28::text[], $29::text[], $30::numeric[], $31::numeric[])
+                 on conflict (tenant_id, account_code, currency)
+                 do update set debit = b.debit + excluded.debit, credit = b.credit + excluded.credit),
+         outbox as (
+             insert into fis_outbox (tenant_id, seq, lines)
+             select * from unnest($1::text[], $2::bigint[], $32::integer[]))
+         update fis_chain_head h
+            set seq = moved.seq, hash = moved.hash
+           from unnest($33::text[], $34::bigint[], $35::text[]) as moved (tenant_id, seq, hash)
+          where h.tenant_id = moved.tenant_id
+      returning (pg_current_wal_insert_lsn() - '0/0')::bigint,
+                exists (select from fis_held),
+                -- The smallest index answers, whatever the table's statistics say.
+                (select true from fis_dead_letter where status in ('parked', 'replaying')
+                  order by tenant_id, event_id limit 1) is not null",
     )
     .bind(column!(e => e.origin.tenant_id.as_str()))
     .bind(column!(e => e.seq))
@@ -158,118 +203,101 @@ pub async fn insert_entries(db: &mut PgConnection, entries: &[ChainedEntry]) -> 
     .bind(column!(e => e.origin.message_id.as_deref()))
     .bind(column!(e => e.origin.correlation_id.as_deref()))
     .bind(column!(e => e.origin.traceparent.as_deref()))
-    .execute(db)
+    .bind(lines.tenants)
+    .bind(lines.seqs)
+    .bind(lines.numbers)
+    .bind(lines.accounts)
+    .bind(lines.sides)
+    .bind(lines.amounts)
+    .bind(lines.currencies)
+    .bind(lines.base_amounts)
+    .bind(balances.tenants)
+    .bind(balances.accounts)
+    .bind(balances.currencies)
+    .bind(balances.debits)
+    .bind(balances.credits)
+    .bind(column!(e => i32::try_from(e.lines.len()).unwrap_or(i32::MAX)))
+    .bind(moved.iter().map(|(tenant, _)| tenant.as_str()).collect::<Vec<_>>())
+    .bind(moved.iter().map(|(_, head)| head.seq).collect::<Vec<_>>())
+    .bind(moved.iter().map(|(_, head)| head.hash.as_str()).collect::<Vec<_>>())
+    .fetch_all(db)
     .await?;
-    Ok(())
+    if rows.len() != moved.len() {
+        return Err(sqlx::Error::RowNotFound);
+    }
+    let (position, held, letters) = rows.into_iter().max().ok_or(sqlx::Error::RowNotFound)?;
+    Ok(Seen { position, held, letters })
 }
 
-pub async fn insert_lines(db: &mut PgConnection, entries: &[ChainedEntry]) -> Result<(), sqlx::Error> {
-    let total = entries.iter().map(|entry| entry.lines.len()).sum();
-    let (mut tenants, mut seqs, mut numbers) =
-        (Vec::with_capacity(total), Vec::with_capacity(total), Vec::with_capacity(total));
-    let (mut accounts, mut sides, mut amounts) =
-        (Vec::with_capacity(total), Vec::with_capacity(total), Vec::with_capacity(total));
-    let (mut currencies, mut base_amounts) = (Vec::with_capacity(total), Vec::with_capacity(total));
-    for entry in entries {
-        for (line, number) in entry.lines.iter().zip(1i16..) {
-            tenants.push(entry.origin.tenant_id.as_str());
-            seqs.push(entry.seq);
-            numbers.push(number);
-            accounts.push(line.account.as_str());
-            sides.push(line.side.as_str());
-            amounts.push(line.amount);
-            currencies.push(line.currency.code());
-            base_amounts.push(line.base_amount);
+#[derive(Default)]
+struct Lines<'a> {
+    tenants: Vec<&'a str>,
+    seqs: Vec<i64>,
+    numbers: Vec<i16>,
+    accounts: Vec<&'a str>,
+    sides: Vec<&'static str>,
+    amounts: Vec<Decimal>,
+    currencies: Vec<&'a str>,
+    base_amounts: Vec<Decimal>,
+}
+
+impl<'a> Lines<'a> {
+    fn of(entries: &'a [ChainedEntry]) -> Self {
+        let mut all = Self::default();
+        for entry in entries {
+            for (line, number) in entry.lines.iter().zip(1i16..) {
+                all.tenants.push(entry.origin.tenant_id.as_str());
+                all.seqs.push(entry.seq);
+                all.numbers.push(number);
+                all.accounts.push(line.account.as_str());
+                all.sides.push(line.side.as_str());
+                all.amounts.push(line.amount);
+                all.currencies.push(line.currency.code());
+                all.base_amounts.push(line.base_amount);
+            }
         }
+        all
     }
-    sqlx::query(
-        "insert into fis_journal_line (tenant_id, seq, line_no, account_code, side, amount, currency, base_amount)
-         select * from unnest($1::text[], $2::bigint[], $3::smallint[], $4::text[], $5::text[], $6::numeric[], $7::text[], $8::numeric[])",
-    )
-    .bind(tenants)
-    .bind(seqs)
-    .bind(numbers)
-    .bind(accounts)
-    .bind(sides)
-    .bind(amounts)
-    .bind(currencies)
-    .bind(base_amounts)
-    .execute(db)
-    .await?;
-    Ok(())
 }
 
 /// One row per account and currency, however many lines touch it, in key order.
-pub async fn add_to_balances(db: &mut PgConnection, entries: &[ChainedEntry]) -> Result<(), sqlx::Error> {
-    let mut sums: BTreeMap<(&str, &str, &str), (Decimal, Decimal)> = BTreeMap::new();
-    for entry in entries {
-        for line in &entry.lines {
-            let key = (entry.origin.tenant_id.as_str(), line.account.as_str(), line.currency.code());
-            let sum = sums.entry(key).or_default();
-            match line.side {
-                Side::Debit => sum.0 += line.amount,
-                Side::Credit => sum.1 += line.amount,
+#[derive(Default)]
+struct Balances<'a> {
+    tenants: Vec<&'a str>,
+    accounts: Vec<&'a str>,
+    currencies: Vec<&'a str>,
+    debits: Vec<Decimal>,
+    credits: Vec<Decimal>,
+}
+
+impl<'a> Balances<'a> {
+    fn of(entries: &'a [ChainedEntry]) -> Self {
+        let mut sums: BTreeMap<(&str, &str, &str), (Decimal, Decimal)> = BTreeMap::new();
+        for entry in entries {
+            for line in &entry.lines {
+                let key = (entry.origin.tenant_id.as_str(), line.account.as_str(), line.currency.code());
+                let sum = sums.entry(key).or_default();
+                match line.side {
+                    Side::Debit => sum.0 += line.amount,
+                    Side::Credit => sum.1 += line.amount,
+                }
             }
         }
+        let mut all = Self::default();
+        for ((tenant, account, currency), (debit, credit)) in sums {
+            all.tenants.push(tenant);
+            all.accounts.push(account);
+            all.currencies.push(currency);
+            all.debits.push(debit);
+            all.credits.push(credit);
+        }
+        all
     }
-    macro_rules! column {
-        ($pattern:pat => $value:expr) => {
-            sums.iter().map(|$pattern| $value).collect::<Vec<_>>()
-        };
-    }
-    sqlx::query(
-        "insert into fis_account_balance as b (tenant_id, account_code, currency, debit, credit)
-         select * from unnest($1::text[], $2::text[], $3::text[], $4::numeric[], $5::numeric[])
-             on conflict (tenant_id, account_code, currency)
-             do update set debit = b.debit + excluded.debit, credit = b.credit + excluded.credit",
-    )
-    .bind(column!(((tenant, _, _), _) => *tenant))
-    .bind(column!(((_, account, _), _) => *account))
-    .bind(column!(((_, _, currency), _) => *currency))
-    .bind(column!((_, (debit, _)) => *debit))
-    .bind(column!((_, (_, credit)) => *credit))
-    .execute(db)
-    .await?;
-    Ok(())
 }
 
-pub async fn insert_outbox_entries(db: &mut PgConnection, entries: &[ChainedEntry]) -> Result<(), sqlx::Error> {
-    let tenants: Vec<&str> = entries.iter().map(|entry| entry.origin.tenant_id.as_str()).collect();
-    let seqs: Vec<i64> = entries.iter().map(|entry| entry.seq).collect();
-    let lines: Vec<i32> = entries.iter().map(|entry| i32::try_from(entry.lines.len()).unwrap_or(i32::MAX)).collect();
-    sqlx::query(
-        "insert into fis_outbox (tenant_id, seq, lines) select * from unnest($1::text[], $2::bigint[], $3::integer[])",
-    )
-    .bind(tenants)
-    .bind(seqs)
-    .bind(lines)
-    .execute(db)
-    .await?;
+/// Whether the transaction is whole, as the last statement where others came behind the writing one: in a broken transaction it
+/// fails, so that `commit` cannot pretend.
+pub async fn is_whole(db: &mut PgConnection) -> Result<(), sqlx::Error> {
+    sqlx::query("select").execute(db).await?;
     Ok(())
-}
-
-/// The last statement of the transaction. It must find every head: a head that is gone means that the lock was not held.
-/// Returns how far the write-ahead log has come.
-pub async fn move_heads(
-    db: &mut PgConnection,
-    heads: &BTreeMap<TenantId, ChainHead>,
-    moved: &HashSet<TenantId>,
-) -> Result<Option<i64>, sqlx::Error> {
-    let heads: Vec<_> = heads.iter().filter(|(tenant, _)| moved.contains(*tenant)).collect();
-    let tenants: Vec<&str> = heads.iter().map(|(tenant, _)| tenant.as_str()).collect();
-    let seqs: Vec<i64> = heads.iter().map(|(_, head)| head.seq).collect();
-    let hashes: Vec<&str> = heads.iter().map(|(_, head)| head.hash.as_str()).collect();
-    let positions: Vec<i64> = sqlx::query_scalar(
-        "update fis_chain_head h
-            set seq = moved.seq, hash = moved.hash
-           from unnest($1::text[], $2::bigint[], $3::text[]) as moved (tenant_id, seq, hash)
-          where h.tenant_id = moved.tenant_id
-      returning (pg_current_wal_insert_lsn() - '0/0')::bigint",
-    )
-    .bind(tenants)
-    .bind(seqs)
-    .bind(hashes)
-    .fetch_all(db)
-    .await?;
-    if positions.len() == heads.len() { Ok(positions.into_iter().max()) } else { Err(sqlx::Error::RowNotFound) }
 }

@@ -78,12 +78,10 @@ pub async fn insert_announcements(
     Ok(())
 }
 
-/// Forgets what is held no more. False: nothing at all is held, for nobody.
-pub async fn release_held(db: &mut PgConnection, released: &[EventKey]) -> Result<bool, sqlx::Error> {
-    // Mostly nothing is held at all, and every posted event asks. What is held for these tenants cannot change meanwhile:
-    // their heads are locked.
-    if released.is_empty() || !sqlx::query_scalar("select exists (select from fis_held)").fetch_one(&mut *db).await? {
-        return Ok(false);
+/// Forgets what is held no more.
+pub async fn release_held(db: &mut PgConnection, released: &[EventKey]) -> Result<(), sqlx::Error> {
+    if released.is_empty() {
+        return Ok(());
     }
     sqlx::query(
         "delete from fis_held h
@@ -94,7 +92,7 @@ pub async fn release_held(db: &mut PgConnection, released: &[EventKey]) -> Resul
     .bind(column!(released, (_, event) => event.as_str()))
     .execute(db)
     .await?;
-    Ok(true)
+    Ok(())
 }
 
 pub async fn upsert_held(

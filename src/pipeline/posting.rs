@@ -29,51 +29,59 @@ impl Pipeline {
             || mutant(mutants::HOLD_ACKED_BEFORE_COMMIT) && events.iter().any(may_be_held)
     }
 
-    /// Phase 4: the tenants of the batch are shared out among the posters, each part in a transaction of its own. Mostly
-    /// there is one poster, and the batch is one transaction.
+    /// Phase 3: the tenants of the batch are shared out among the posters, and the books in force map the events. Mostly there
+    /// is one poster, and one part.
+    pub(super) fn map<'e>(&self, events: &[&'e Event<'e>]) -> Vec<Share<'e>> {
+        let mut parts: Vec<Share<'e>> = (0..self.posters).map(|_| Share::default()).collect();
+        let books = self.books.view();
+        for (place, event) in events.iter().enumerate() {
+            if let Some(part) = parts.get_mut(event.share(self.posters)) {
+                part.places.push(place);
+                part.events.push(event);
+                part.items.push(self.item(event, &books));
+            }
+        }
+        parts.retain(|part| !part.events.is_empty());
+        parts
+    }
+
+    /// Phase 4: each part in a transaction of its own. All of them end before any error is told: a transaction must not be
+    /// dropped in the middle.
     pub(super) async fn post(
         &self,
         lane: Lane,
-        events: &[&Event<'_>],
+        parts: Vec<Share<'_>>,
         stop: &CancellationToken,
     ) -> Result<Committed, PipelineError> {
-        if self.posters == 1 {
-            return self.post_part(lane, events, stop).await;
-        }
-        let mut parts: Vec<Vec<(usize, &Event<'_>)>> = vec![Vec::new(); self.posters];
-        for (place, event) in events.iter().enumerate() {
-            if let Some(part) = parts.get_mut(event.share(self.posters)) {
-                part.push((place, event));
-            }
-        }
-        parts.retain(|part| !part.is_empty());
-        // All of them end before any error is told: a transaction must not be dropped in the middle.
-        let posted = join_all(parts.iter().map(async |part| {
-            let events: Vec<&Event<'_>> = part.iter().map(|(_, event)| *event).collect();
-            self.post_part(lane, &events, stop).await
+        let posted = join_all(parts.into_iter().map(async |part| {
+            let posted = self.post_part(lane, &part.events, Some(part.items), stop).await;
+            (part.places, posted)
         }));
-        let (mut position, mut batches, mut verdicts) = (None, Vec::new(), Vec::with_capacity(events.len()));
-        for (part, posted) in parts.iter().zip(posted.await) {
+        let (mut position, mut batches, mut verdicts) = (None, Vec::new(), Vec::new());
+        for (places, posted) in posted.await {
             let posted = posted?;
             position = position.max(posted.position);
             batches.extend(posted.batches);
-            verdicts.extend(part.iter().map(|(place, _)| *place).zip(posted.verdicts));
+            verdicts.extend(places.into_iter().zip(posted.verdicts));
         }
         verdicts.sort_by_key(|(place, _)| *place);
         Ok(Committed { verdicts: verdicts.into_iter().map(|(_, verdict)| verdict).collect(), batches, position })
     }
 
-    /// As often as it takes: stale books are mapped again, an outage is sat out, poison is isolated.
-    async fn post_part(
+    /// As often as it takes: stale books map again, an outage is sat out, poison is isolated.
+    async fn post_part<'e>(
         &self,
         lane: Lane,
-        events: &[&Event<'_>],
+        events: &[&'e Event<'e>],
+        mut mapped: Option<Vec<Item<'e>>>,
         stop: &CancellationToken,
     ) -> Result<Committed, PipelineError> {
         let mut outage = Outage::new(self.hold);
         loop {
-            let books = self.books.view();
-            let items = events.iter().map(|event| self.item(event, &books)).collect();
+            let items = mapped.take().unwrap_or_else(|| {
+                let books = self.books.view();
+                events.iter().map(|event| self.item(event, &books)).collect()
+            });
             let (sqlstate, message) = match self.try_post(lane, items, &mut outage, stop).await? {
                 Attempt::Done(posted) => return Ok(posted),
                 Attempt::Again => continue,
@@ -85,8 +93,8 @@ impl Pipeline {
             }
             // Somebody in here is refused. Halve until it is alone; the others are posted, in order.
             let (first, second) = events.split_at(events.len() / 2);
-            let mut posted = Box::pin(self.post_part(lane, first, stop)).await?;
-            let second = Box::pin(self.post_part(lane, second, stop)).await?;
+            let mut posted = Box::pin(self.post_part(lane, first, None, stop)).await?;
+            let second = Box::pin(self.post_part(lane, second, None, stop)).await?;
             posted.verdicts.extend(second.verdicts);
             posted.batches.extend(second.batches);
             return Ok(Committed { position: second.position.or(posted.position), ..posted });
@@ -172,6 +180,14 @@ impl Pipeline {
             () = stop.cancelled() => Err(PipelineError::Stopped),
         }
     }
+}
+
+/// What one poster takes of a batch: events, where in the batch they stand, and what the books make of them.
+#[derive(Default)]
+pub(super) struct Share<'e> {
+    places: Vec<usize>,
+    events: Vec<&'e Event<'e>>,
+    items: Vec<Item<'e>>,
 }
 
 enum Attempt {

@@ -5,7 +5,7 @@ use std::collections::HashMap;
 use super::Event;
 use crate::domain::disposition::Disposition;
 use crate::intake::Lane;
-use crate::intake::claim::{Key, Mark, Status};
+use crate::intake::claim::{Key, Mark, Response, Status};
 use crate::intake::ledger::Reached;
 use crate::intake::progress::Numbers;
 use crate::journal::{self, BatchProgress, Committed, Verdict};
@@ -13,12 +13,10 @@ use crate::platform::metrics;
 
 /// What a verdict makes of a key. A held or ignored event keeps its PROCESSING, which proves nothing.
 pub fn mark<'a>(key: Key<'a>, verdict: &'a Verdict) -> Option<Mark<'a>> {
-    let completed = |key, receipt: &journal::Receipt| Mark {
+    let completed = |key, receipt: &'a journal::Receipt| Mark {
         key,
         status: Status::Completed,
-        response_body: Some(serde_json::json!({
-            "entryId": receipt.entry_id, "sequence": receipt.seq, "hash": receipt.hash,
-        })),
+        response_body: Response::Posted { entry_id: &receipt.entry_id, sequence: receipt.seq, hash: &receipt.hash },
     };
     match verdict {
         Verdict::Posted(receipt) | Verdict::Duplicate(Some(receipt)) => Some(completed(key, receipt)),
@@ -29,7 +27,7 @@ pub fn mark<'a>(key: Key<'a>, verdict: &'a Verdict) -> Option<Mark<'a>> {
         Verdict::Rejected { posted: None, failure } => Some(Mark {
             key,
             status: Status::Failed,
-            response_body: Some(serde_json::json!({ "reason": failure.reason.code(), "detail": failure.detail })),
+            response_body: Response::Rejected { reason: failure.reason.code(), detail: &failure.detail },
         }),
         Verdict::Duplicate(None) | Verdict::Ignored | Verdict::Held(_) => None,
     }
