@@ -1,0 +1,105 @@
+//! The command line. Called as a test target is (`cargo test`), it runs the fixed set.
+
+use crate::faults::{FAULTS, Fault, named};
+
+pub const USAGE: &str = "\
+usage: ./dev faults [OPTIONS]
+
+  --seed N        the first schedule's seed; each schedule behind it has the next one (default: a random one)
+  --minutes M     schedules until that many minutes have passed
+  --schedules K   that many schedules (default 1)
+  --seconds S     how long each schedule's storm lasts (default 45)
+  --only FAULT    this fault alone, again and again
+  --rate R        events per second (default 80)
+  --mutant NAME   with this bug switched on: passes when the oracle notices
+  --mutants       each of them
+  --list          the faults
+  --fixed         what CI runs, which is also what `cargo test` does
+";
+
+/// Deliberate bugs that the feature `mutants` can switch on.
+pub const MUTANTS: [&str; 8] = [
+    "ack_before_commit",
+    "processing_is_duplicate",
+    "relay_by_id_cursor",
+    "mark_before_confirm",
+    "return_ignored",
+    "unique_dropped",
+    "head_not_locked",
+    "hold_acked_before_commit",
+];
+
+#[derive(Debug)]
+pub struct Args {
+    pub seed: u64,
+    pub minutes: Option<u64>,
+    pub schedules: u64,
+    pub seconds: u64,
+    pub rate: usize,
+    pub only: Option<&'static Fault>,
+    pub mutants: Vec<String>,
+    pub fixed: bool,
+}
+
+/// None where there is nothing to do.
+pub fn parse(words: impl Iterator<Item = String>) -> Result<Option<Args>, String> {
+    let mut args = Args {
+        seed: fastrand::u64(..1_000_000_000),
+        minutes: None,
+        schedules: 1,
+        seconds: 45,
+        rate: 80,
+        only: None,
+        mutants: Vec::new(),
+        fixed: true,
+    };
+    let mut words = words.peekable();
+    while let Some(word) = words.next() {
+        let mut value = || words.next().ok_or_else(|| format!("{word} needs a value"));
+        let number = |text: String| text.parse::<u64>().map_err(|_| format!("`{text}` is not a number"));
+        match word.as_str() {
+            "--seed" => args.seed = number(value()?)?,
+            "--minutes" => args.minutes = Some(number(value()?)?),
+            "--schedules" => args.schedules = number(value()?)?,
+            "--seconds" => args.seconds = number(value()?)?.max(1),
+            "--rate" => args.rate = usize::try_from(number(value()?)?.clamp(1, 10_000)).unwrap_or(80),
+            "--only" => {
+                let name = value()?;
+                args.only = Some(named(&name).ok_or_else(|| format!("there is no fault `{name}`; see --list"))?);
+            }
+            "--mutant" => args.mutants.push(value()?),
+            "--mutants" => args.mutants.extend(MUTANTS.map(ToOwned::to_owned)),
+            "--list" => {
+                list();
+                return Ok(None);
+            }
+            "--fixed" => continue,
+            // What cargo and its friends say to any test.
+            "--nocapture" | "--quiet" | "-q" | "--include-ignored" | "--show-output" | "--exact" => continue,
+            "--test-threads" | "--format" | "--color" | "--skip" => {
+                value()?;
+                continue;
+            }
+            "--help" | "-h" => {
+                println!("{USAGE}");
+                return Ok(None);
+            }
+            other if other.starts_with("--test-threads=") || other.starts_with("--color=") => continue,
+            other if other.starts_with('-') => return Err(format!("unknown option {other}")),
+            // A filter of `cargo test NAME`: the storm is one test, called so.
+            filter if "storm".contains(filter) => continue,
+            filter => {
+                println!("0 passed, 0 failed: `{filter}` is not the storm");
+                return Ok(None);
+            }
+        }
+        args.fixed = false;
+    }
+    Ok(Some(args))
+}
+
+fn list() {
+    for Fault { name, part, what, heals, .. } in FAULTS {
+        println!("{name:<27} {:<10} {what}; heals: {heals}", format!("{part:?}").to_lowercase());
+    }
+}

@@ -1,0 +1,262 @@
+//! Invariant 1: every confirmed event is where the model says, with exactly the lines the model says, and nowhere else.
+
+use std::collections::{HashMap, HashSet};
+
+use super::Breach;
+use crate::model::{Case, Entry, Fate, Meaning, Script, Variant};
+use crate::publisher::Sent;
+use crate::snapshot::{EntryRow, LetterRow, Snapshot};
+
+struct Places<'a> {
+    script: &'a Script,
+    snapshot: &'a Snapshot,
+    entries: HashMap<(&'a str, &'a str), &'a EntryRow>,
+    letters: HashMap<(&'a str, &'a [u8]), Vec<&'a LetterRow>>,
+    /// The confirmed messages of each case and variant.
+    messages: HashMap<(usize, usize), Vec<usize>>,
+    breaches: Vec<Breach>,
+}
+
+pub fn check(script: &Script, sent: &[Sent], snapshot: &Snapshot) -> Vec<Breach> {
+    let mut letters: HashMap<(&str, &[u8]), Vec<&LetterRow>> = HashMap::new();
+    for letter in &snapshot.letters {
+        letters.entry((&letter.routing_key, &letter.body)).or_default().push(letter);
+    }
+    let mut messages: HashMap<(usize, usize), Vec<usize>> = HashMap::new();
+    let mut poison = Vec::new();
+    for (number, message) in script.messages.iter().enumerate().filter(|(n, _)| sent[*n].confirmed_at.is_some()) {
+        match message.meaning {
+            Meaning::Event { case, variant } => messages.entry((case, variant)).or_default().push(number),
+            Meaning::Poison(reason) => poison.push((number, reason)),
+        }
+    }
+    let entries = snapshot.entry_of();
+    let mut places = Places { script, snapshot, entries, letters, messages, breaches: Vec::new() };
+    for (number, reason) in poison {
+        places.dead(number, &[reason], None);
+    }
+    for number in 0..script.cases.len() {
+        places.case(number);
+    }
+    places.nothing_else();
+    places.batches();
+    places.breaches
+}
+
+impl<'a> Places<'a> {
+    fn breach(&mut self, case: &Case, what: String) {
+        let breach =
+            Breach::new(1, format!("{}/{}: {what}", case.tenant, case.event_id)).of(case.tenant, &case.event_id);
+        self.breaches.push(breach);
+    }
+
+    fn case(&mut self, number: usize) {
+        let case = &self.script.cases[number];
+        let arrived: Vec<usize> =
+            (0..case.variants.len()).filter(|variant| self.messages.contains_key(&(number, *variant))).collect();
+        if arrived.is_empty() {
+            return;
+        }
+        let entry = self.entries.get(&(case.tenant, case.event_id.as_str())).copied();
+        let held = self.snapshot.held.get(&(case.tenant.to_owned(), case.event_id.clone()));
+        let fates: Vec<&Fate> = arrived.iter().map(|variant| &case.variants[*variant].fate).collect();
+        if let (Some(entry), Some(held)) = (entry, held) {
+            self.breach(case, format!("posted as {} and held for {}", entry.entry_id, held.reason));
+        }
+        if let (Some(held), false) = (held, fates.iter().any(|fate| matches!(fate, Fate::Held(_)))) {
+            self.breach(case, format!("held for {} after {} attempts", held.reason, held.attempts));
+            return;
+        }
+        match fates.as_slice() {
+            [Fate::Ignored] if entry.is_some() => self.breach(case, "posted, though the books ignore it".to_owned()),
+            [Fate::Ignored] => {}
+            [Fate::Held(reason)] => match held {
+                Some(held) if held.reason == *reason => {}
+                Some(held) => self.breach(case, format!("held for {}, not for {reason}", held.reason)),
+                None => self.breach(case, format!("not held, though {reason}")),
+            },
+            [Fate::Reversal { of }] => self.reversal(number, *of, entry),
+            [Fate::Dead("attempts_exhausted")] => self.exhausted(number),
+            [Fate::Dead(reason)] => {
+                for message in self.messages[&(number, arrived[0])].clone() {
+                    self.dead(message, &[reason], Some(number));
+                }
+            }
+            _ => self.contents(number, &arrived, entry),
+        }
+    }
+
+    /// One content or several under one id: one of those that can be booked is posted, the others are dead letters.
+    fn contents(&mut self, number: usize, arrived: &[usize], entry: Option<&EntryRow>) {
+        let case = &self.script.cases[number];
+        let bookable: Vec<&Variant> =
+            arrived.iter().map(|v| &case.variants[*v]).filter(|v| matches!(v.fate, Fate::Posted(_))).collect();
+        let Some(entry) = entry else {
+            if !bookable.is_empty() {
+                self.breach(case, "confirmed, and not posted".to_owned());
+            }
+            return;
+        };
+        let Some(posted) = bookable.iter().find(|variant| variant.payload_hash == entry.payload_hash) else {
+            let known: Vec<&str> = bookable.iter().map(|variant| variant.payload_hash.as_str()).collect();
+            return self.breach(case, format!("posted with payload hash {}, sent were {known:?}", entry.payload_hash));
+        };
+        if let Fate::Posted(expected) = &posted.fate {
+            self.compare(number, expected, entry);
+        }
+        if entry.event_type != posted.draft.event_type {
+            self.breach(case, format!("posted as {}", entry.event_type));
+        }
+        for variant in arrived {
+            let fate = &case.variants[*variant].fate;
+            let is_posted = case.variants[*variant].payload_hash == entry.payload_hash;
+            for message in self.messages[&(number, *variant)].clone() {
+                match fate {
+                    Fate::Posted(_) if is_posted => self.not_dead(message, number),
+                    Fate::Posted(_) => self.dead(message, &["idempotency_conflict"], Some(number)),
+                    // Resolved by the correction, or a conflict behind it.
+                    _ => self.overtaken(message, number),
+                }
+            }
+        }
+    }
+
+    fn compare(&mut self, number: usize, expected: &Entry, entry: &EntryRow) {
+        let case = &self.script.cases[number];
+        let lines = self.snapshot.lines_of(entry);
+        if lines != expected.lines {
+            self.breach(case, format!("posted with the lines {lines:?}, expected {:?}", expected.lines));
+        }
+        let (date, original) = (entry.accounting_date.to_string(), entry.original_date.map(|date| date.to_string()));
+        if let Some(expected_date) = &expected.date
+            && (date != *expected_date || original != expected.original_date)
+        {
+            self.breach(
+                case,
+                format!("dated {date} ({original:?}), expected {expected_date} ({:?})", expected.original_date),
+            );
+        }
+        if entry.rule_name != expected.rule {
+            self.breach(case, format!("posted by rule {}, expected {}", entry.rule_name, expected.rule));
+        }
+    }
+
+    /// Of the reversals of one entry, exactly one is posted.
+    fn reversal(&mut self, number: usize, of: usize, entry: Option<&EntryRow>) {
+        let case = &self.script.cases[number];
+        let original_case = &self.script.cases[of];
+        let original = self.entries.get(&(original_case.tenant, original_case.event_id.as_str())).copied();
+        let Some(original) = original else {
+            return self.breach(case, format!("its original {} is not posted", original_case.event_id));
+        };
+        let rivals: Vec<&EntryRow> = self
+            .script
+            .reversals_of(of)
+            .filter_map(|(_, rival)| self.entries.get(&(rival.tenant, rival.event_id.as_str())).copied())
+            .collect();
+        if rivals.len() != 1 {
+            let ids: Vec<&str> = rivals.iter().map(|rival| rival.entry_id.as_str()).collect();
+            return self.breach(case, format!("the reversals of {} are posted as {ids:?}", original.entry_id));
+        }
+        let Some(entry) = entry else {
+            for message in self.messages[&(number, 0)].clone() {
+                self.dead(message, &["already_reversed"], Some(number));
+            }
+            return;
+        };
+        let mirrored: Vec<_> = self.snapshot.lines_of(original).iter().map(crate::model::Line::mirrored).collect();
+        if self.snapshot.lines_of(entry) != mirrored {
+            self.breach(case, format!("{} does not mirror {}", entry.entry_id, original.entry_id));
+        }
+        if entry.reverses_entry_id.as_ref() != Some(&original.entry_id)
+            || entry.accounting_date != original.accounting_date
+        {
+            self.breach(case, format!("{} does not reverse {} on its day", entry.entry_id, original.entry_id));
+        }
+        if entry.payload_hash != case.variants[0].payload_hash {
+            self.breach(case, format!("posted with payload hash {}", entry.payload_hash));
+        }
+    }
+
+    /// A held event goes by one message, whichever was held last: one letter is enough.
+    fn exhausted(&mut self, number: usize) {
+        let case = &self.script.cases[number];
+        let messages = &self.messages[&(number, 0)];
+        let parked = messages.iter().any(|message| {
+            let message = &self.script.messages[*message];
+            let letters = self.letters.get(&(message.routing_key.as_str(), message.body.as_slice()));
+            letters.is_some_and(|letters| letters.iter().any(|letter| letter.reason == "attempts_exhausted"))
+        });
+        if !parked {
+            self.breach(case, "not dead-lettered as attempts_exhausted".to_owned());
+        }
+    }
+
+    fn found(&self, message: usize) -> Vec<&'a LetterRow> {
+        let message = &self.script.messages[message];
+        self.letters.get(&(message.routing_key.as_str(), message.body.as_slice())).cloned().unwrap_or_default()
+    }
+
+    fn dead(&mut self, message: usize, reasons: &[&str], case: Option<usize>) {
+        let letters = self.found(message);
+        if letters.iter().any(|letter| letter.status == "parked" && reasons.contains(&letter.reason.as_str())) {
+            return;
+        }
+        let found: Vec<String> = letters.iter().map(|letter| format!("{} {}", letter.status, letter.reason)).collect();
+        let what = format!("message {message} must be parked for {reasons:?}, found {found:?}");
+        match case {
+            Some(case) => self.breach(&self.script.cases[case], what),
+            None => {
+                let body = &self.script.messages[message].body;
+                let body = String::from_utf8_lossy(&body[..body.len().min(200)]).into_owned();
+                self.breaches.push(Breach::new(1, format!("{what}: {body}")));
+            }
+        }
+    }
+
+    fn not_dead(&mut self, message: usize, case: usize) {
+        if let Some(letter) = self.found(message).iter().find(|letter| letter.status == "parked") {
+            let what = format!("posted, and message {message} is parked for {}: {}", letter.reason, letter.detail);
+            self.breach(&self.script.cases[case], what);
+        }
+    }
+
+    fn overtaken(&mut self, message: usize, case: usize) {
+        let letters = self.found(message);
+        let fits = |letter: &&&LetterRow| letter.status == "resolved" || letter.reason == "idempotency_conflict";
+        if letters.iter().find(fits).is_none() {
+            let found: Vec<String> =
+                letters.iter().map(|letter| format!("{} {}", letter.status, letter.reason)).collect();
+            let what = format!("message {message} was corrected, its letter is {found:?}");
+            self.breach(&self.script.cases[case], what);
+        }
+    }
+
+    /// Nothing is posted that nobody sent.
+    fn nothing_else(&mut self) {
+        let known: HashSet<(&str, &str)> =
+            self.script.cases.iter().map(|case| (case.tenant, case.event_id.as_str())).collect();
+        for entry in &self.snapshot.entries {
+            if !known.contains(&(entry.tenant_id.as_str(), entry.event_id.as_str())) {
+                let what = format!("{} is of an event that nobody published: {}", entry.entry_id, entry.event_id);
+                self.breaches.push(Breach::new(1, what).of(&entry.tenant_id, &entry.event_id));
+            }
+        }
+    }
+
+    /// The batches are the witness of what was ignored.
+    fn batches(&mut self) {
+        for batch in &self.script.batches {
+            let found = self.snapshot.batches.get(&(batch.tenant.to_owned(), batch.id.clone()));
+            let counts = found.map(|row| (row.posted, row.rejected, row.ignored));
+            if counts != Some((batch.posted, batch.rejected, batch.ignored)) {
+                let expected = (batch.posted, batch.rejected, batch.ignored);
+                let what = format!("batch {}/{}: {counts:?}, expected {expected:?}", batch.tenant, batch.id);
+                self.breaches.push(Breach::new(1, what));
+            } else if found.is_some_and(|row| row.completed_at.is_some() != batch.size.is_some()) {
+                let what = format!("batch {}/{}: complete or not, size {:?}", batch.tenant, batch.id, batch.size);
+                self.breaches.push(Breach::new(1, what));
+            }
+        }
+    }
+}

@@ -1,0 +1,139 @@
+//! After the storm: everything heals, comes to rest and is checked.
+
+use std::sync::atomic::Ordering;
+use std::time::{Duration, Instant};
+
+use anyhow::{Context, Result};
+use deadpool_redis::redis;
+use serde_json::Value;
+
+use crate::check::{Breach, books, feed, places};
+use crate::instances::INSTANCES;
+use crate::reader::QUEUE;
+use crate::snapshot::Snapshot;
+use crate::weather::note;
+use crate::world::World;
+
+const QUEUES: [&str; 5] =
+    ["fis.ingestion.queue", "fis.urgent.queue", "fis.backfill.queue", "fis.ingestion.dlq.queue", QUEUE];
+/// Everything is well by now; what is not at rest after this long never will be.
+const REST: Duration = Duration::from_secs(150);
+/// Longer than a held event waits for its next attempt.
+const STUCK: Duration = Duration::from_secs(20);
+/// Looks in a row that find nothing left to do: what is in somebody's hands cannot be seen from outside.
+const LOOKS: u32 = 3;
+
+/// Waits for rest, stops fis, and checks everything.
+pub async fn verdict(world: &World) -> Result<(Vec<Breach>, Snapshot)> {
+    world.publisher.hushed.store(false, Ordering::SeqCst);
+    world.publisher.hurried.store(true, Ordering::SeqCst);
+    let deadline = Instant::now() + REST;
+    while world.publisher.left() > 0 && Instant::now() < deadline {
+        tokio::time::sleep(Duration::from_millis(200)).await;
+    }
+    world.publisher.hush().await;
+    note(world, "everything is published").await;
+    while world.apply_books(2).await.is_err() {
+        anyhow::ensure!(Instant::now() < deadline, "the books cannot be applied");
+        tokio::time::sleep(Duration::from_millis(500)).await;
+    }
+    let mut breaches = Vec::new();
+    let restless = rest(world, Instant::now() + REST).await;
+    note(world, "at rest").await;
+    for number in 0..INSTANCES {
+        match world.instances.terminate(number).await {
+            Ok(Some(status)) if status.success() => {}
+            Ok(status) => breaches.push(Breach::new(8, format!("fis {number} ended with {status:?} after SIGTERM"))),
+            Err(error) => breaches.push(Breach::new(8, error.to_string())),
+        }
+    }
+    if look(world).await.is_ok_and(|(left, _)| !left.is_empty()) {
+        // What it could not finish because it was stopped.
+        world.instances.fis(&["run", "--once"]).await?;
+    }
+    let (left, snapshot) = look(world).await.context("the last look")?;
+    breaches.extend(left);
+    breaches.extend(books::check(&snapshot));
+    let scars = *world.scars.lock().unwrap();
+    let told = world.reader.told.lock().unwrap().clone();
+    breaches.extend(feed::check(&world.script, &snapshot, &told, scars));
+    breaches.extend(keys(world, &snapshot).await?);
+    if breaches.is_empty() {
+        breaches.extend(restless);
+    }
+    Ok((breaches, snapshot))
+}
+
+/// Waits until nothing moves any more. Returns what moved at the end of its patience.
+async fn rest(world: &World, deadline: Instant) -> Vec<Breach> {
+    let mut quiet = 0;
+    let (mut before, mut since) = (String::new(), Instant::now());
+    loop {
+        let restless = match look(world).await {
+            Ok((breaches, _)) => breaches,
+            Err(error) => vec![Breach::new(8, format!("cannot look: {error:#}"))],
+        };
+        quiet = if restless.is_empty() { quiet + 1 } else { 0 };
+        if quiet == LOOKS {
+            return Vec::new();
+        }
+        let now = restless.iter().map(|breach| breach.what.as_str()).collect::<Vec<_>>().join("\n");
+        if now != before {
+            (before, since) = (now, Instant::now());
+        }
+        // Nothing is under way and nothing changes: waiting would not help.
+        let stuck = restless.iter().all(|breach| breach.invariant != 8) && since.elapsed() > STUCK;
+        if stuck || Instant::now() > deadline {
+            return restless;
+        }
+        tokio::time::sleep(Duration::from_millis(700)).await;
+    }
+}
+
+/// Invariants 1 and 8, as far as they can be seen while fis runs.
+async fn look(world: &World) -> Result<(Vec<Breach>, Snapshot)> {
+    let mut session = world.servers.sql(&world.database).await?;
+    let snapshot = tokio::time::timeout(Duration::from_secs(30), Snapshot::take(&mut session)).await??;
+    let sent = world.publisher.sent.lock().unwrap().clone();
+    let mut breaches = places::check(&world.script, &sent, &snapshot);
+    for queue in QUEUES {
+        match world.ready(queue).await? {
+            0 => {}
+            ready => breaches.push(Breach::new(8, format!("{ready} messages are left in {queue}"))),
+        }
+    }
+    if snapshot.due > 0 {
+        breaches.push(Breach::new(8, format!("{} rows of the outbox are due", snapshot.due)));
+    }
+    Ok((breaches, snapshot))
+}
+
+/// Invariant 8: no PROCESSING key of a posted event; and a COMPLETED key never lies.
+async fn keys(world: &World, snapshot: &Snapshot) -> Result<Vec<Breach>> {
+    let scars = *world.scars.lock().unwrap();
+    let mut breaches = Vec::new();
+    let entries = snapshot.entry_of();
+    let mut connection = world.servers.redis().await?;
+    let names: Vec<String> = redis::cmd("KEYS").arg("fis:ik:*").query_async(&mut connection).await?;
+    for chunk in names.chunks(500) {
+        let values: Vec<Option<String>> = redis::cmd("MGET").arg(chunk).query_async(&mut connection).await?;
+        for (name, value) in chunk.iter().zip(values) {
+            let value: Value = serde_json::from_str(&value.unwrap_or_default()).unwrap_or_default();
+            let mut parts = name.splitn(4, ':').skip(2);
+            let (tenant, event) = (parts.next().unwrap_or_default(), parts.next().unwrap_or_default());
+            let posted = entries.get(&(tenant, event));
+            match (value["status"].as_str().unwrap_or_default(), posted) {
+                ("PROCESSING" | "FAILED", Some(entry)) if !scars.redis && !scars.forgot => {
+                    let what = format!("{name} says {value}, the event is posted as {}", entry.entry_id);
+                    breaches.push(Breach::new(8, what).of(tenant, event));
+                }
+                ("COMPLETED", None) if !scars.forgot => {
+                    let what = format!("{name} says COMPLETED, the event is not posted");
+                    breaches.push(Breach::new(8, what).of(tenant, event));
+                }
+                _ => {}
+            }
+        }
+    }
+    Ok(breaches)
+}

@@ -1,0 +1,268 @@
+//! The runs: one schedule after the other on one set of servers, the first violation ends it, and a summary closes it.
+
+use std::collections::BTreeMap;
+use std::fs::File;
+use std::path::{Path, PathBuf};
+use std::process::{Command, Stdio};
+use std::sync::atomic::Ordering;
+use std::time::{Duration, Instant};
+
+use anyhow::{Context, Result};
+
+use crate::args::Args;
+use crate::check::{Breach, story};
+use crate::end;
+use crate::faults::{FAULTS, Fault};
+use crate::script::script;
+use crate::servers::{Servers, dev};
+use crate::weather::{Recovery, forecast, pass};
+use crate::world::{World, can_mount, disk_of, unmount};
+
+/// The seeds that CI runs; together they go through every fault.
+const FIXED: [u64; 5] = [7001, 7002, 7003, 7004, 7005];
+/// A mutant that is not caught by then is not caught.
+const MUTANT_PATIENCE: Duration = Duration::from_secs(600);
+/// These need the database's files as they are; a small disk for its tables is in their way.
+const NOT_ON_A_SMALL_DISK: [&str; 3] = ["postgres_failover_sync", "postgres_failover_async", "postgres_restore"];
+
+#[derive(Default)]
+struct Totals {
+    schedules: u64,
+    events: usize,
+    entries: usize,
+    faults: usize,
+    surprises: usize,
+    seeds: Vec<u64>,
+    recoveries: Vec<Recovery>,
+}
+
+/// What one schedule is made of.
+struct Plan<'a> {
+    seed: u64,
+    seconds: u64,
+    rate: usize,
+    only: Vec<&'static Fault>,
+    /// Every step, however long it takes.
+    all: bool,
+    servers: &'a Servers,
+}
+
+pub async fn run(args: Args) -> bool {
+    let dir = PathBuf::from(env!("CARGO_TARGET_TMPDIR")).join(format!("storm-{}", std::process::id()));
+    let servers = dir.join("servers");
+    let _user = match stop_behind_us(&dir, &servers) {
+        Ok(user) => user,
+        Err(error) => {
+            println!("cannot use {}: {error:#}", dir.display());
+            return false;
+        }
+    };
+    let worked = tokio::select! {
+        worked = on_servers(&args, &dir, &servers) => worked,
+        _ = tokio::signal::ctrl_c() => Err(anyhow::anyhow!("interrupted")),
+    };
+    let kept = !matches!(worked, Ok(true));
+    if let Err(error) = &worked {
+        println!("the storm could not be carried out: {error:#}");
+    }
+    if kept {
+        let _ = dev(&servers, &["down"]).await;
+        println!(
+            "data and logs are in {}; FIS_DEV_DIR={0}/servers ./dev up starts the servers as they were left",
+            dir.display()
+        );
+    } else if let Err(error) = wipe(&dir).await {
+        println!("cannot clear {}: {error:#}", dir.display());
+    }
+    !kept
+}
+
+async fn wipe(dir: &Path) -> Result<()> {
+    let servers = dir.join("servers");
+    dev(&servers, &["down", "--wipe"]).await?;
+    unmount(&disk_of(&servers))?;
+    Ok(std::fs::remove_dir_all(dir)?)
+}
+
+async fn on_servers(args: &Args, dir: &Path, place: &Path) -> Result<bool> {
+    println!("seed {}", if args.fixed { FIXED[0] } else { args.seed });
+    let servers = Servers::start(place).await.context("starting the servers")?;
+    if args.mutants.is_empty() { clean(args, dir, &servers).await } else { mutants(args, dir, &servers).await }
+}
+
+/// Has the servers stopped when this process is gone, however it goes.
+fn stop_behind_us(dir: &Path, servers: &Path) -> Result<File> {
+    std::fs::create_dir_all(dir)?;
+    let path = dir.join("user");
+    let user = File::create(&path)?;
+    user.lock_shared()?;
+    let mut watcher = Command::new("setsid");
+    watcher.arg("flock").arg("-x").arg(&path).args([concat!(env!("CARGO_MANIFEST_DIR"), "/dev"), "down"]);
+    watcher.env("FIS_DEV_DIR", servers).stdin(Stdio::null()).stdout(Stdio::null()).stderr(Stdio::null());
+    watcher.spawn()?;
+    Ok(user)
+}
+
+async fn clean(args: &Args, dir: &Path, servers: &Servers) -> Result<bool> {
+    let begun = Instant::now();
+    let mut totals = Totals::default();
+    let until = args.minutes.map(|minutes| Duration::from_secs(minutes * 60));
+    let mut failed = 0;
+    for number in 0.. {
+        let more = match (args.fixed, until) {
+            (true, _) => number < FIXED.len() as u64,
+            (false, Some(until)) => begun.elapsed() < until,
+            (false, None) => number < args.schedules,
+        };
+        if !more {
+            break;
+        }
+        let plan = if args.fixed {
+            let index = usize::try_from(number).unwrap();
+            // Dealt out like cards, so that all of them together are every fault once.
+            let only = FAULTS.iter().skip(index).step_by(FIXED.len()).collect();
+            Plan { seed: FIXED[index], seconds: 90, rate: 30, only, all: true, servers }
+        } else {
+            let only = args.only.into_iter().collect();
+            Plan { seed: args.seed + number, seconds: args.seconds, rate: args.rate, only, all: false, servers }
+        };
+        if schedule(&plan, dir, &mut totals).await?.is_some() {
+            failed = 1;
+            break;
+        }
+    }
+    summary(&totals, begun.elapsed());
+    println!("seeds {:?}", totals.seeds);
+    println!("{} passed, {failed} failed", totals.schedules);
+    Ok(failed == 0)
+}
+
+async fn mutants(args: &Args, dir: &Path, servers: &Servers) -> Result<bool> {
+    let mut missed = Vec::new();
+    for mutant in &args.mutants {
+        let begun = Instant::now();
+        let mut caught = None;
+        for number in 0.. {
+            if begun.elapsed() > MUTANT_PATIENCE || caught.is_some() {
+                break;
+            }
+            println!("mutant {mutant}");
+            let only = args.only.into_iter().collect();
+            let seed = args.seed + number;
+            let plan = Plan { seed, seconds: args.seconds, rate: args.rate, only, all: false, servers };
+            caught = schedule_of(&plan, dir, &mut Totals::default(), Some(mutant)).await?;
+        }
+        match caught {
+            Some(breach) => {
+                println!("mutant {mutant}: caught after {} s by: {}", begun.elapsed().as_secs(), breach.what);
+            }
+            None => missed.push(mutant.as_str()),
+        }
+    }
+    for mutant in &missed {
+        println!("mutant {mutant}: NOT caught");
+    }
+    println!("{} passed, {} failed", args.mutants.len() - missed.len(), missed.len());
+    Ok(missed.is_empty())
+}
+
+async fn schedule(plan: &Plan<'_>, dir: &Path, totals: &mut Totals) -> Result<Option<Breach>> {
+    schedule_of(plan, dir, totals, None).await
+}
+
+/// One schedule from its beginning to its verdict; the first violation, with its story told.
+async fn schedule_of(plan: &Plan<'_>, dir: &Path, totals: &mut Totals, mutant: Option<&str>) -> Result<Option<Breach>> {
+    let seed = plan.seed;
+    let mut without = if can_mount() { Vec::new() } else { vec!["postgres_disk_full"] };
+    let (steps, small) = forecast_on_disk(plan, &mut without);
+    let count = usize::try_from(plan.seconds * 13 / 10).unwrap() * plan.rate;
+    let script = script(seed, count);
+    let own = dir.join(format!("schedule-{seed}"));
+    let _ = std::fs::remove_dir_all(&own);
+    println!("== seed {seed}: {} messages, {} cases", script.messages.len(), script.cases.len());
+    let mut world = World::make(plan.servers, own.clone(), seed, script, plan.rate, small, mutant).await?;
+    world.begin();
+    let (recoveries, faults) = pass(&world, &steps, plan.seconds, plan.all).await?;
+    let (breaches, snapshot) = end::verdict(&world).await?;
+    totals.schedules += 1;
+    totals.events += world.publisher.confirmed.load(Ordering::SeqCst);
+    totals.entries += snapshot.entries.len();
+    totals.faults += faults;
+    totals.surprises += world.instances.surprises.load(Ordering::SeqCst);
+    totals.seeds.push(seed);
+    totals.recoveries.extend(recoveries);
+    let Some(first) = breaches.first().cloned() else {
+        println!(
+            "== seed {seed}: clean, {} entries, {} dead letters, {} held, {faults} faults, {:.0} s",
+            snapshot.entries.len(),
+            snapshot.letters.len(),
+            snapshot.held.len(),
+            world.begun.elapsed().as_secs_f64()
+        );
+        drop(world);
+        let _ = std::fs::remove_dir_all(&own);
+        return Ok(None);
+    };
+    totals.schedules -= 1;
+    println!("== seed {seed}: {} VIOLATIONS; the first:", breaches.len());
+    for breach in breaches.iter().take(if mutant.is_some() { 1 } else { 12 }) {
+        println!("   invariant {}: {}", breach.invariant, breach.what);
+    }
+    if let Some((tenant, event)) = &first.event {
+        println!("{}", story::tell(&world, tenant, event).await.unwrap_or_else(|error| error.to_string()));
+    }
+    println!("rerun with: ./dev faults --seed {seed} --seconds {}", plan.seconds);
+    Ok(Some(first))
+}
+
+/// The steps, and whether the tables go to a small disk. What cannot be together with one is left out then.
+fn forecast_on_disk(plan: &Plan<'_>, without: &mut Vec<&'static str>) -> (Vec<crate::weather::Step>, bool) {
+    let has = |names: &[&str]| plan.only.iter().any(|fault| names.contains(&fault.name));
+    let mut small = without.is_empty()
+        && if plan.only.is_empty() { plan.seed.is_multiple_of(3) } else { has(&["postgres_disk_full"]) };
+    if small && has(&NOT_ON_A_SMALL_DISK) {
+        small = false;
+    }
+    without.extend(if small { NOT_ON_A_SMALL_DISK.as_slice() } else { &["postgres_disk_full"] });
+    let mut steps = forecast(plan.seed, &plan.only, without);
+    if plan.all {
+        // Once through the hand that was dealt.
+        let mut hits = 0;
+        let hand = plan.only.iter().filter(|fault| !without.contains(&fault.name)).count();
+        let end = steps.iter().position(|step| {
+            hits += step.hits.len();
+            hits >= hand
+        });
+        steps.truncate(end.map_or(steps.len(), |end| end + 1));
+    }
+    (steps, small)
+}
+
+fn summary(totals: &Totals, took: Duration) {
+    let mut by_fault: BTreeMap<&str, Vec<Duration>> = BTreeMap::new();
+    for recovery in &totals.recoveries {
+        let times = by_fault.entry(recovery.fault.name).or_default();
+        times.extend(recovery.took);
+    }
+    println!("\n{:<27} {:>4} {:>8} {:>8}", "posting again after", "n", "median", "worst");
+    for (name, times) in &mut by_fault {
+        times.sort();
+        let show =
+            |time: Option<&Duration>| time.map_or("–".to_owned(), |time| format!("{:.1} s", time.as_secs_f64()));
+        println!("{name:<27} {:>4} {:>8} {:>8}", times.len(), show(times.get(times.len() / 2)), show(times.last()));
+    }
+    for recovery in &totals.recoveries {
+        if let Some(took) = recovery.took.filter(|took| *took > recovery.fault.part.bound()) {
+            println!("slow recovery: {:.1} s after {}", took.as_secs_f64(), recovery.fault.name);
+        }
+    }
+    println!(
+        "\n{} schedules clean, {} events confirmed, {} entries, {} faults, {} unexpected ends of fis, {:.1} minutes",
+        totals.schedules,
+        totals.events,
+        totals.entries,
+        totals.faults,
+        totals.surprises,
+        took.as_secs_f64() / 60.0
+    );
+}
