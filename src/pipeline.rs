@@ -42,6 +42,7 @@ use crate::intake::progress;
 use crate::intake::turns::Turns;
 use crate::journal::books::BooksShelf;
 use crate::journal::{Committed, Item, Step, Verdict};
+use crate::outbox::Recent;
 use crate::platform::amqp::{AmqpError, Delivery, Receiver, Settler};
 use crate::platform::faults::{self, crash_point};
 use crate::platform::health::{Health, Part};
@@ -70,6 +71,8 @@ pub struct Pipeline {
     pub ledger: Ledger,
     /// Rung after a commit, for the relay.
     pub wake: Arc<Notify>,
+    /// What was committed, for the relay.
+    pub recent: Arc<Recent>,
     pub health: Health,
     /// Deliveries taken and not yet settled.
     pub in_hand: AtomicUsize,
@@ -137,11 +140,15 @@ impl Pipeline {
         // Before its turn: while it is mapped, the batch before it commits. Where the books change meanwhile, posting finds out.
         let parts = self.map(&rest_events);
         place.posted.take().await?;
-        let posted = self.post(lane, parts, stop).await?;
+        let mut posted = self.post(lane, parts, stop).await?;
         place.posted.pass();
-        self.wake.notify_one();
         // A connection made since may lead to a ledger that was restored meanwhile: that is not the one with this name.
-        let proven = if self.postgres.connections() == connections { ledger.as_str() } else { "" };
+        let is_proven = self.postgres.connections() == connections;
+        let proven = if is_proven { ledger.as_str() } else { "" };
+        if is_proven {
+            self.recent.put(connections, std::mem::take(&mut posted.entries));
+        }
+        self.wake.notify_one();
 
         // From here on the next batch may commit; this one is told to Redis and to the broker after the one before it.
         place.settled.take().await?;

@@ -19,7 +19,7 @@ use crate::domain::ids::TenantId;
 use crate::journal;
 use crate::journal::books::{BooksError, BooksShelf};
 use crate::journal::read::Place;
-use crate::outbox::{self, Entries, Relay};
+use crate::outbox::{self, Entries, Recent, Relay};
 use crate::parking::Parking;
 use crate::pipeline::Pipeline;
 use crate::platform::amqp::management::Management;
@@ -202,7 +202,7 @@ fn start(config: &Config, parts: &Parts, health: &Health, tasks: &mut Tasks) {
         poll: Duration::from_millis(config.outbox.poll_ms),
         wake: Arc::clone(&pipeline.wake),
         health: health.clone(),
-        entries: Arc::new(Journal),
+        entries: Arc::new(Handed { postgres: postgres.clone(), recent: Arc::clone(&pipeline.recent) }),
     };
     let parking = Parking {
         postgres,
@@ -236,6 +236,29 @@ impl Entries for Journal {
         places: &'a [Place],
     ) -> BoxFuture<'a, Result<HashMap<Place, ChainedEntry>, sqlx::Error>> {
         Box::pin(journal::read::entries(db, places))
+    }
+}
+
+/// The same, with what this process has just committed at hand.
+struct Handed {
+    postgres: Postgres,
+    recent: Arc<Recent>,
+}
+
+impl Entries for Handed {
+    fn read<'a>(
+        &'a self,
+        db: &'a mut sqlx::PgConnection,
+        places: &'a [Place],
+    ) -> BoxFuture<'a, Result<HashMap<Place, ChainedEntry>, sqlx::Error>> {
+        Box::pin(async {
+            let mut entries = self.recent.take(self.postgres.connections(), places);
+            let others: Vec<Place> = places.iter().filter(|place| !entries.contains_key(*place)).cloned().collect();
+            if !others.is_empty() {
+                entries.extend(journal::read::entries(db, &others).await?);
+            }
+            Ok(entries)
+        })
     }
 }
 

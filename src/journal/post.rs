@@ -6,7 +6,7 @@ use std::time::Instant;
 
 use sqlx::{PgConnection, PgPool};
 
-use super::decide::{Known, Plan, Verdict, decide, reversed_events};
+use super::decide::{Known, Verdict, decide, reversed_events};
 use super::item::Item;
 use super::statements;
 use super::tally::BatchProgress;
@@ -32,6 +32,7 @@ pub enum PostError {
 pub struct Committed {
     /// One for each item, in order.
     pub verdicts: Vec<Verdict>,
+    pub entries: Vec<ChainedEntry>,
     /// The publishers' batches that the items belong to.
     pub batches: Vec<BatchProgress>,
     /// How far the write-ahead log had come; `None` where no chain moved.
@@ -46,7 +47,7 @@ pub async fn post(pool: &PgPool, items: Vec<Item<'_>>, properties: PropertiesTex
     let started = Instant::now();
     let mut transaction = pool.begin().await?;
     let committed = match write(&mut transaction, items, properties).await {
-        Ok((committed, _)) => committed,
+        Ok(committed) => committed,
         Err(error) => {
             // Also a statement's error: the heads are free again before the batch is tried once more.
             let _ = transaction.rollback().await;
@@ -73,9 +74,9 @@ pub struct Rehearsal {
 /// As `post`.
 pub async fn rehearse(pool: &PgPool, items: Vec<Item<'_>>, properties: PropertiesText) -> Result<Rehearsal, PostError> {
     let mut transaction = pool.begin().await?;
-    let (committed, plan) = write(&mut transaction, items, properties).await?;
+    let committed = write(&mut transaction, items, properties).await?;
     transaction.rollback().await?;
-    Ok(Rehearsal { verdicts: committed.verdicts, entries: plan.entries })
+    Ok(Rehearsal { verdicts: committed.verdicts, entries: committed.entries })
 }
 
 /// The statements of the phase table, without begin and commit. An error leaves a transaction to be dropped.
@@ -83,7 +84,7 @@ async fn write(
     db: &mut PgConnection,
     mut items: Vec<Item<'_>>,
     properties: PropertiesText,
-) -> Result<(Committed, Plan), PostError> {
+) -> Result<Committed, PostError> {
     let mut known = read(db, &mut items).await?;
     let now = time::now();
     let replayed = letters::replayed(&items);
@@ -123,7 +124,7 @@ async fn write(
         statements::is_whole(&mut *db).await?;
     }
     let position = seen.map(|seen| seen.position);
-    Ok((Committed { verdicts, batches, position }, plan))
+    Ok(Committed { verdicts, entries: plan.entries, batches, position })
 }
 
 /// Locks the heads, then reads what the ledger knows of the batch.

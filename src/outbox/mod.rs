@@ -7,6 +7,7 @@ pub mod flight;
 mod floor;
 mod messages;
 mod mirror;
+mod recent;
 mod relay;
 mod session;
 mod statements;
@@ -14,6 +15,7 @@ mod statements;
 pub use feed::{first_pending, journal_message};
 pub use messages::{Entries, Place};
 pub use mirror::{MIRROR_OWNER_QUEUE, Mirror, MirrorSettings, WrongSetting};
+pub use recent::Recent;
 pub use relay::{OWNER_QUEUE, Relay};
 pub use statements::{Backlog, backlog};
 

@@ -55,6 +55,7 @@ impl Pipeline {
             }),
             ledger: Ledger::default(),
             wake: Arc::new(Notify::new()),
+            recent: Arc::default(),
             health,
             in_hand: AtomicUsize::new(0),
             forgiven: AtomicI64::new(0),

@@ -57,15 +57,17 @@ impl Pipeline {
             let posted = self.post_part(lane, &part.events, Some(part.items), stop).await;
             (part.places, posted)
         }));
-        let (mut position, mut batches, mut verdicts) = (None, Vec::new(), Vec::new());
+        let (mut position, mut batches, mut verdicts, mut entries) = (None, Vec::new(), Vec::new(), Vec::new());
         for (places, posted) in posted.await {
             let posted = posted?;
             position = position.max(posted.position);
             batches.extend(posted.batches);
+            entries.extend(posted.entries);
             verdicts.extend(places.into_iter().zip(posted.verdicts));
         }
         verdicts.sort_by_key(|(place, _)| *place);
-        Ok(Committed { verdicts: verdicts.into_iter().map(|(_, verdict)| verdict).collect(), batches, position })
+        let verdicts = verdicts.into_iter().map(|(_, verdict)| verdict).collect();
+        Ok(Committed { verdicts, entries, batches, position })
     }
 
     /// As often as it takes: stale books map again, an outage is sat out, poison is isolated.
@@ -97,6 +99,7 @@ impl Pipeline {
             let second = Box::pin(self.post_part(lane, second, None, stop)).await?;
             posted.verdicts.extend(second.verdicts);
             posted.batches.extend(second.batches);
+            posted.entries.extend(second.entries);
             return Ok(Committed { position: second.position.or(posted.position), ..posted });
         }
     }

@@ -1,0 +1,126 @@
+//! Entries that this process has just committed, handed to its relay: mostly a row of the outbox is read milliseconds after its
+//! entry was written, and reading the entry and its lines back would cost more than everything else about it. Only a shortcut: what
+//! is not here, or may not be believed any more, is read from the journal, and gives the same bytes.
+//!
+//! What must never happen: an entry is announced that the ledger does not have in that place. After PostgreSQL was restored, a
+//! sequence may belong to another entry. No connection survives that, so an entry is believed only for as long as no new
+//! connection was made since before it was posted.
+
+use std::collections::{HashMap, VecDeque};
+use std::sync::Mutex;
+
+use super::messages::Place;
+use crate::domain::chain::ChainedEntry;
+
+/// About what a relay that keeps up has before it: a window and what is committed meanwhile.
+const ENTRIES_MAX: usize = 4096;
+/// A longer entry is read back, so that what is kept here is bounded in bytes too.
+const LINES_MAX: usize = 16;
+
+#[derive(Default)]
+pub struct Recent {
+    kept: Mutex<Kept>,
+}
+
+#[derive(Default)]
+struct Kept {
+    /// The connections that had been made when these were posted.
+    connections: u64,
+    entries: HashMap<Place, ChainedEntry>,
+    /// Oldest first; those that were taken are passed over.
+    order: VecDeque<Place>,
+}
+
+impl Recent {
+    /// Keeps entries that were posted while that many connections had been made, before and after.
+    pub fn put(&self, connections: u64, entries: Vec<ChainedEntry>) {
+        let Ok(mut kept) = self.kept.lock() else { return };
+        if kept.connections != connections {
+            *kept = Kept { connections, ..Kept::default() };
+        }
+        for entry in entries.into_iter().filter(|entry| entry.lines.len() <= LINES_MAX) {
+            let place = (entry.origin.tenant_id.clone(), entry.seq);
+            kept.order.push_back(place.clone());
+            kept.entries.insert(place, entry);
+        }
+        // What nobody takes, because another instance relays or this one is far behind, makes room for what comes.
+        while kept.order.len() > ENTRIES_MAX {
+            if let Some(oldest) = kept.order.pop_front() {
+                kept.entries.remove(&oldest);
+            }
+        }
+    }
+
+    /// Takes what is kept of these places, if no connection was made since.
+    #[must_use]
+    pub fn take(&self, connections: u64, places: &[Place]) -> HashMap<Place, ChainedEntry> {
+        let Ok(mut kept) = self.kept.lock() else { return HashMap::new() };
+        if kept.connections != connections {
+            return HashMap::new();
+        }
+        places.iter().filter_map(|place| kept.entries.remove_entry(place)).collect()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use chrono::{DateTime, NaiveDate};
+
+    use super::*;
+    use crate::domain::chain::{GENESIS, Provenance};
+    use crate::domain::ids::{EventId, EventType, TenantId};
+
+    fn entry(seq: i64) -> ChainedEntry {
+        ChainedEntry {
+            seq,
+            origin: Provenance {
+                tenant_id: TenantId::parse("acme").unwrap(),
+                event_id: EventId::parse(&format!("e{seq}")).unwrap(),
+                event_type: EventType::parse("a.b.c").unwrap(),
+                payload_hash: String::new(),
+                rule_name: String::new(),
+                rule_version: 1,
+                lane: "live",
+                message_id: None,
+                correlation_id: None,
+                traceparent: None,
+            },
+            accounting_date: NaiveDate::MIN,
+            original_date: None,
+            posted_at: DateTime::UNIX_EPOCH,
+            description: String::new(),
+            reverses_entry_id: None,
+            lines: Vec::new(),
+            previous_hash: GENESIS.to_owned(),
+            hash: GENESIS.to_owned(),
+        }
+    }
+
+    fn place(seq: i64) -> Place {
+        (TenantId::parse("acme").unwrap(), seq)
+    }
+
+    #[test]
+    fn an_entry_is_taken_once_and_only_from_the_connections_it_was_posted_with() {
+        let recent = Recent::default();
+        recent.put(3, vec![entry(1), entry(2)]);
+        assert!(recent.take(4, &[place(1)]).is_empty(), "a new connection may lead to a ledger that was restored");
+        assert_eq!(recent.take(3, &[place(1), place(9)]).into_keys().collect::<Vec<_>>(), [place(1)]);
+        assert!(recent.take(3, &[place(1)]).is_empty());
+        recent.put(4, vec![entry(3)]);
+        assert!(recent.take(4, &[place(2)]).is_empty(), "it was posted before the connection was made");
+        assert_eq!(recent.take(4, &[place(3)]).len(), 1);
+    }
+
+    #[test]
+    fn what_nobody_takes_is_bounded() {
+        let recent = Recent::default();
+        let most = i64::try_from(ENTRIES_MAX).unwrap();
+        for seq in 1..=most * 3 {
+            recent.put(1, vec![entry(seq)]);
+        }
+        let kept = recent.kept.lock().unwrap();
+        assert_eq!((kept.entries.len(), kept.order.len()), (ENTRIES_MAX, ENTRIES_MAX));
+        assert!(kept.entries.contains_key(&place(most * 3)));
+    }
+}
