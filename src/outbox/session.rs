@@ -30,6 +30,8 @@ pub(super) struct Session<'a> {
     began: Instant,
     /// When to look by itself.
     poll_at: Instant,
+    /// A message was refused: nothing more leaves on this channel, see `renew`.
+    refused: bool,
     /// The broker's alarm was last seen then: what waits for a confirm has waited in vain until here.
     blocked: Option<Instant>,
     /// How many of each part are journal events, oldest first.
@@ -56,6 +58,7 @@ impl<'a> Session<'a> {
             db: None,
             began: now,
             poll_at: now + relay.poll,
+            refused: false,
             blocked: None,
             kinds: VecDeque::new(),
             told: false,
@@ -81,7 +84,10 @@ impl<'a> Session<'a> {
                 let horizon = statements::horizon(connected(&mut self.db, self.relay).await?).await?;
                 self.flight.horizon(horizon, self.began.elapsed());
             }
-            if let Some(read) = self.flight.next_read(self.began.elapsed()) {
+            self.renew().await?;
+            if !self.refused
+                && let Some(read) = self.flight.next_read(self.began.elapsed())
+            {
                 self.send(&read).await?;
                 continue;
             }
@@ -97,6 +103,17 @@ impl<'a> Session<'a> {
             }
             self.rest(stop).await?;
         }
+    }
+
+    /// After a refusal goes on with a new channel, as soon as everything on the old one has been heard of. A channel of RabbitMQ
+    /// 3.10 that met a queue in the moment its leader died refuses whatever it is sent until that leader is back, while the
+    /// queue has long had another one.
+    async fn renew(&mut self) -> Result<(), RelayError> {
+        if self.refused && self.publisher.waiting_since().is_none() {
+            self.publisher = Publisher::open(self.connection).await?;
+            self.refused = false;
+        }
+        Ok(())
     }
 
     /// Waits until there is something to do.
@@ -207,7 +224,8 @@ impl<'a> Session<'a> {
         Ok(())
     }
 
-    fn say(&self, outcomes: &[PublishOutcome]) {
+    fn say(&mut self, outcomes: &[PublishOutcome]) {
+        self.refused |= outcomes.contains(&PublishOutcome::Refused);
         for outcome in outcomes {
             let why = match outcome {
                 PublishOutcome::Confirmed => continue,

@@ -14,7 +14,7 @@ use lapin::{BasicProperties, Channel, Confirmation, Connection, ConnectionProper
 use serde_json::{Value, json};
 
 use super::events::Message;
-use super::wait::{SOON, wait_until};
+use super::wait::{SOON, wait_until, wait_within};
 use super::world::World;
 
 pub const LANES: [&str; 3] = ["fis.ingestion.queue", "fis.urgent.queue", "fis.backfill.queue"];
@@ -22,6 +22,9 @@ pub const DLQ: &str = "fis.ingestion.dlq.queue";
 pub const FINANCE: &str = "finance.queue";
 /// Gets what the finance team gets, and is read only by the invariants.
 pub const AUDIT: &str = "audit.queue";
+
+/// How long a publisher tries: a node of a cluster that hangs is given up by its clients and by the other nodes one after the other.
+const TROUBLE: Duration = Duration::from_secs(120);
 
 impl World {
     /// To the broker, or to any node of a cluster that answers.
@@ -56,13 +59,17 @@ impl World {
         let mut publisher = None;
         for window in messages.chunks(window) {
             let mut left: Vec<Message> = window.to_vec();
-            wait_until("all messages are confirmed", async || {
+            wait_within("all messages are confirmed", TROUBLE, async || {
                 let open = match publisher.take() {
                     Some(open) => open,
                     None => Publisher::open(self).await.map_err(|error| error.to_string())?,
                 };
                 let confirmed = open.send(&left).await.map_err(|error| error.to_string())?;
-                publisher = Some(open);
+                // A channel that refuses may go on doing so for as long as a dead leader is away.
+                match confirmed.iter().all(|confirmed| *confirmed) {
+                    true => publisher = Some(open),
+                    false => open.close().await,
+                }
                 let mut verdicts = confirmed.iter();
                 left.retain(|_| !verdicts.next().is_some_and(|confirmed| *confirmed));
                 if left.is_empty() { Ok(()) } else { Err(format!("{} messages were refused", left.len())) }

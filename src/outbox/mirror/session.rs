@@ -118,6 +118,10 @@ impl Mirror {
         if let Some(why) = &settled.why {
             self.fails(why, settled.failed);
         }
+        if outcomes.contains(&PublishOutcome::Refused) {
+            // As the relay does: this channel may refuse for longer than the queue does.
+            *publisher = Publisher::open(connection).await?;
+        }
         Ok(Window::Sent)
     }
 
