@@ -2,6 +2,9 @@
 //! leaves. The bytes that are hashed are documented in `docs/hash-chain.md`, exactly enough for a stranger's
 //! verifier; change nothing here without a new version word.
 
+use std::fmt;
+use std::io::Write;
+
 use chrono::{DateTime, NaiveDate, SecondsFormat, Utc};
 use sha2::{Digest, Sha256};
 
@@ -95,31 +98,34 @@ impl ChainedEntry {
     /// The hash of what this entry says, whatever `hash` claims.
     #[must_use]
     pub fn compute_hash(&self) -> String {
-        let mut bytes = Vec::with_capacity(512 + 64 * self.lines.len());
-        let mut put = |text: &str| netstring(&mut bytes, text);
-        put(VERSION);
-        put(self.origin.tenant_id.as_str());
-        put(&self.seq.to_string());
-        put(&self.previous_hash);
-        put(&self.entry_id());
-        put(self.origin.event_id.as_str());
-        put(self.origin.event_type.as_str());
-        put(&self.origin.payload_hash);
-        put(&self.origin.rule_name);
-        put(&self.origin.rule_version.to_string());
-        put(&self.accounting_date.to_string());
-        put(&self.original_date.map(|date| date.to_string()).unwrap_or_default());
-        put(&instant_text(self.posted_at));
-        put(&self.description);
-        put(self.reverses_entry_id.as_deref().unwrap_or(""));
-        put(&self.lines.len().to_string());
-        for line in &self.lines {
-            put(line.account.as_str());
-            put(line.side.as_str());
-            put(&canonical_decimal(line.amount));
-            put(line.currency.code());
-            put(&canonical_decimal(line.base_amount));
+        let mut text = Netstrings::with_capacity(512 + 64 * self.lines.len());
+        text.put(VERSION);
+        text.put(self.origin.tenant_id.as_str());
+        text.put_shown(self.seq);
+        text.put(&self.previous_hash);
+        text.put_shown(format_args!("{}/{}", self.origin.tenant_id, self.seq));
+        text.put(self.origin.event_id.as_str());
+        text.put(self.origin.event_type.as_str());
+        text.put(&self.origin.payload_hash);
+        text.put(&self.origin.rule_name);
+        text.put_shown(self.origin.rule_version);
+        text.put_shown(self.accounting_date);
+        match self.original_date {
+            Some(date) => text.put_shown(date),
+            None => text.put(""),
         }
+        text.put(&instant_text(self.posted_at));
+        text.put(&self.description);
+        text.put(self.reverses_entry_id.as_deref().unwrap_or(""));
+        text.put_shown(self.lines.len());
+        for line in &self.lines {
+            text.put(line.account.as_str());
+            text.put(line.side.as_str());
+            text.put(&canonical_decimal(line.amount));
+            text.put(line.currency.code());
+            text.put(&canonical_decimal(line.base_amount));
+        }
+        let bytes = text.bytes;
         hex::encode(Sha256::digest(&bytes))
     }
 }
@@ -130,10 +136,30 @@ pub fn instant_text(instant: DateTime<Utc>) -> String {
     instant.to_rfc3339_opts(SecondsFormat::Micros, true)
 }
 
-/// `<length in bytes>:<bytes>,`: no text can pretend to be two.
-fn netstring(bytes: &mut Vec<u8>, text: &str) {
-    bytes.extend_from_slice(text.len().to_string().as_bytes());
-    bytes.push(b':');
-    bytes.extend_from_slice(text.as_bytes());
-    bytes.push(b',');
+/// `<length in bytes>:<bytes>,` and again: no text can pretend to be two.
+struct Netstrings {
+    bytes: Vec<u8>,
+    /// Where a value is written down before its length is known; an entry has dozens.
+    scratch: String,
+}
+
+impl Netstrings {
+    fn with_capacity(bytes: usize) -> Self {
+        Self { bytes: Vec::with_capacity(bytes), scratch: String::with_capacity(64) }
+    }
+
+    fn put(&mut self, text: &str) {
+        // Writing to memory cannot fail.
+        let _ = write!(self.bytes, "{}:", text.len());
+        self.bytes.extend_from_slice(text.as_bytes());
+        self.bytes.push(b',');
+    }
+
+    fn put_shown(&mut self, value: impl fmt::Display) {
+        let mut scratch = std::mem::take(&mut self.scratch);
+        scratch.clear();
+        let _ = fmt::Write::write_fmt(&mut scratch, format_args!("{value}"));
+        self.put(&scratch);
+        self.scratch = scratch;
+    }
 }

@@ -7,6 +7,7 @@ use serde_json::{Value, json};
 
 use crate::support::broker::{FINANCE, Publisher, Received};
 use crate::support::events::{Message, cancellation, order, order_of, payment};
+use crate::support::load::{QUICK_RETRIES, TENANTS, mix};
 use crate::support::process::{FIS, Said};
 use crate::support::servers::Servers;
 use crate::support::wait::{same, wait_until};
@@ -133,6 +134,29 @@ async fn a_resend_is_identical_and_goes_to_one_queue_or_to_everybody() {
     assert_eq!(finance(&world).await.len(), 3);
     let said = world.fis(&["feed", "verify", "--json"]).await.expect(0, &[]).json();
     assert_eq!((&said["messages"], &said["tenants"][0]["repeats"]), (&json!(11), &json!(3)));
+}
+
+/// The relay is handed what its process has just committed (ADR 21); a resend reads the journal.
+#[tokio::test(flavor = "multi_thread")]
+async fn what_is_announced_from_memory_has_the_bytes_of_what_is_read_back() {
+    let setup = Setup { tenants: TENANTS, servers: Servers::shared().clone(), ..Setup::default() };
+    let world = World::with("feed_memory", setup).await;
+    let mut run = world.run_with(&QUICK_RETRIES).await;
+    world.publish(&mix("memory", 300)).await;
+    world.rest(&mut run).await;
+    let first = finance(&world).await;
+    for tenant in TENANTS {
+        let of = |m: &&Received| m.json()["source"] == format!("/fis/{tenant}") && m.data()["sequence"].is_i64();
+        let announced: Vec<&Received> = first.iter().filter(of).collect();
+        let last = announced.len().to_string();
+        let all = ["feed", "resend", "--tenant", tenant, "--from", "1", "--to", &last, "--queue", FINANCE];
+        world.fis(&all).await.expect(0, &[]);
+        let again = finance(&world).await;
+        assert_eq!(announced.len(), again.len());
+        for (announced, again) in announced.into_iter().zip(&again) {
+            assert_eq!((&announced.body, &announced.properties), (&again.body, &again.properties));
+        }
+    }
 }
 
 #[tokio::test(flavor = "multi_thread")]

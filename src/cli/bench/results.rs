@@ -33,6 +33,13 @@ impl Results {
         Some(self.median(name)?.saturating_mul(100) / self.median(of)?.max(1))
     }
 
+    /// The rate of doing one thing after another, each at its own rate of the last round; `None` where one was not measured.
+    pub fn in_turn(&self, names: &[&str]) -> Option<u64> {
+        let nanoseconds = |name: &&str| Some(1_000_000_000 / self.last(name)?.max(1));
+        let together: u64 = names.iter().map(nanoseconds).sum::<Option<u64>>()?;
+        Some(1_000_000_000 / together.max(1))
+    }
+
     /// Every figure of every round.
     pub fn samples(&self) -> &BTreeMap<String, Vec<u64>> {
         &self.samples
@@ -77,7 +84,7 @@ const fn limit(name: &'static str, label: &'static str) -> Rate {
 }
 
 /// Events per second, in the order they are shown.
-pub const RATES: [Rate; 17] = [
+pub const RATES: [Rate; 18] = [
     ours("drain", "drain: backlog to committed and acknowledged, the relay waiting"),
     ours("drain_beside", "the same with the relay at work beside it"),
     ours("drain_relay", "drain and relay: backlog to confirmed on the feed"),
@@ -91,6 +98,7 @@ pub const RATES: [Rate; 17] = [
     limit("copy", "limit: the same rows by COPY, one transaction"),
     limit("publish", "limit: bare confirmed publish of the events, window 1,000"),
     limit("consume", "limit: bare consume, 500 an acknowledgement"),
+    limit("loop_parts", "limit: publish, consume, post and publish the announcement, bare, one after another"),
     limit("naive", "naive listener: one event, one transaction, one ack"),
     ours("empty_ledger", "drain into an empty ledger, beside the next"),
     ours("full_ledger", "drain into a full ledger"),

@@ -8,7 +8,7 @@ const LEAST: u16 = 4;
 /// So many batches in a row that leave the broker no room are load; one is a burst.
 const BATCHES_OF_LOAD: u32 = 3;
 /// It grows in steps: each costs the lane a moment without deliveries.
-const STEP: u16 = 4;
+const STEP: u16 = 8;
 /// Batches under way at once: what they hold together is what the broker waits for.
 const UNDER_WAY: usize = 3;
 
