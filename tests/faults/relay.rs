@@ -102,3 +102,44 @@ async fn a_stopped_owner_is_replaced_within_seconds_and_does_no_harm_when_it_wak
     let repeated = world.check_whole_feed(FINANCE).await;
     assert!(repeated <= WINDOW * ROUNDS, "{repeated} repetitions");
 }
+
+/// Both are stopped and woken at random, sometimes both at once, for shorter and for longer than the broker waits for a sign of life.
+#[tokio::test(flavor = "multi_thread")]
+async fn two_instances_stopped_and_woken_at_random_keep_the_feed_whole() {
+    const BLOWS: usize = 24;
+    let seed =
+        std::env::var("FIS_TEST_SEED").ok().and_then(|text| text.parse().ok()).unwrap_or_else(|| fastrand::u64(..));
+    eprintln!("stopped and woken by FIS_TEST_SEED={seed}");
+    let mut rng = fastrand::Rng::with_seed(seed);
+    let world = World::with("random_stops", Setup { tenants: TENANTS, ..Setup::default() }).await;
+    world.fill(TENANTS, 15_000).await;
+    let mut runs = [world.run().await, world.spawn(&[])];
+    runs[1].ready().await;
+    let (mut stopped, mut owners) = ([false; 2], 0);
+    for blow in 1..=BLOWS {
+        let place = rng.usize(..2);
+        runs[place].signal(if stopped[place] { "CONT" } else { "STOP" });
+        stopped[place] = !stopped[place];
+        // What happens meanwhile is the point; a sixth of the pauses outlasts the broker's patience with a silent connection.
+        let longest = if rng.u8(..6) == 0 { 12_000 } else { 300 };
+        tokio::time::sleep(Duration::from_millis(rng.u64(..longest))).await;
+        if blow % 8 == 0 {
+            // One of them must be able to work now and then, or it would be a test of stopping alone.
+            let left = world.announcements_left().await;
+            runs[0].signal("CONT");
+            stopped[0] = false;
+            wait_left(&world, (left - 2_000).max(1)).await;
+            world.fill(TENANTS, 2_000).await;
+        }
+    }
+    for run in &runs {
+        run.signal("CONT");
+    }
+    wait_left(&world, 1).await;
+    for run in &mut runs {
+        owners += relays(run);
+        run.terminate().await;
+    }
+    let repeated = world.check_whole_feed(FINANCE).await;
+    assert!(repeated <= WINDOW * owners, "{repeated} repetitions, {owners} times an owner");
+}
