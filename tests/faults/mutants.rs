@@ -105,21 +105,40 @@ async fn a_cursor_passes_a_row_that_commits_late() {
     run.kill();
 }
 
+/// Another instance is in the middle of posting: it has locked the head and written to the next place.
 #[tokio::test(flavor = "multi_thread")]
 async fn without_the_lock_two_batches_want_the_same_place() {
-    let world = World::new("mutant_head").await;
-    let mutant = [("FIS_MUTANT", mutants::HEAD_NOT_LOCKED)];
-    let (mut one, mut other) = (world.run_with(&mutant).await, world.run_with(&mutant).await);
-    let mut round = 0;
-    wait_within("an event is refused because its place is taken", Duration::from_secs(60), async || {
-        round += 1;
-        for n in 0..10 {
-            world.publish(&[order(&format!("a-{round}-{n}")), order(&format!("b-{round}-{n}")).on(URGENT)]).await;
+    let mut refused = [0; 2];
+    for (place, mutant) in ["", mutants::HEAD_NOT_LOCKED].into_iter().enumerate() {
+        let world = World::new("mutant_head").await;
+        let mut run = world.run_with(&[("FIS_MUTANT", mutant)]).await;
+        let mut other = world.pool.begin().await.unwrap();
+        for statement in [
+            "select from fis_chain_head where tenant_id = 'acme' for update",
+            "insert into fis_journal_entry (tenant_id, seq, event_id, event_type, payload_hash, accounting_date, posted_at,
+                                            description, rule_name, rule_version, previous_hash, hash, lane)
+             values ('acme', 1, 'other', 'a.b.c', repeat('0', 64), date '2026-01-31', now(), '', 'order', 1, repeat('0', 64),
+                     repeat('1', 64), 'live')",
+            "update fis_chain_head set seq = 1, hash = repeat('1', 64) where tenant_id = 'acme'",
+        ] {
+            sqlx::query(statement).execute(&mut *other).await.unwrap();
         }
-        let refused = "select count(*) from fis_dead_letter where reason = 'database_refused'";
-        if world.count(refused).await > 0 { Ok(()) } else { Err(format!("none in {round} rounds")) }
-    })
-    .await;
-    one.kill();
-    other.kill();
+        world.publish(&[order("evt-1")]).await;
+        wait_until("the event waits for the other instance", async || {
+            let waiting =
+                "select count(*) from pg_stat_activity where datname = current_database() and wait_event_type = 'Lock'";
+            same(world.count(waiting).await, 1)
+        })
+        .await;
+        other.commit().await.unwrap();
+        wait_until("it is decided", async || {
+            let decided = "select (select count(*) from fis_journal_entry where event_id = 'evt-1')
+                                + (select count(*) from fis_dead_letter where event_id = 'evt-1')";
+            same(world.count(decided).await, 1)
+        })
+        .await;
+        refused[place] = world.count("select count(*) from fis_dead_letter where reason = 'database_refused'").await;
+        run.kill();
+    }
+    assert_eq!(refused, [0, 1]);
 }
