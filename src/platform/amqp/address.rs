@@ -18,7 +18,9 @@ pub struct Address {
 
 impl Address {
     fn parse(text: &str) -> Option<Self> {
-        let uri: AMQPUri = text.parse().ok()?;
+        // Without both slashes the rest would be taken for a path, and a password for part of a virtual host's name.
+        let has_authority = ["amqp://", "amqps://"].iter().any(|scheme| text.starts_with(scheme));
+        let uri: AMQPUri = text.parse().ok().filter(|_| has_authority)?;
         Some(Self {
             host: uri.authority.host.clone(),
             user: uri.authority.userinfo.username.clone(),
