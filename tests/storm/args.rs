@@ -10,7 +10,7 @@ usage: ./dev faults [OPTIONS]
   --schedules K   that many schedules (default 1)
   --seconds S     how long each schedule's storm lasts (default 45)
   --only FAULT    this fault alone, again and again
-  --rate R        events per second (default 80)
+  --rate R        events per second (default 50)
   --mutant NAME   with this bug switched on: passes when the oracle notices
   --mutants       each of them
   --list          the faults
@@ -48,7 +48,7 @@ pub fn parse(words: impl Iterator<Item = String>) -> Result<Option<Args>, String
         minutes: None,
         schedules: 1,
         seconds: 45,
-        rate: 80,
+        rate: 50,
         only: None,
         mutants: Vec::new(),
         fixed: true,
@@ -62,7 +62,7 @@ pub fn parse(words: impl Iterator<Item = String>) -> Result<Option<Args>, String
             "--minutes" => args.minutes = Some(number(value()?)?),
             "--schedules" => args.schedules = number(value()?)?,
             "--seconds" => args.seconds = number(value()?)?.max(1),
-            "--rate" => args.rate = usize::try_from(number(value()?)?.clamp(1, 10_000)).unwrap_or(80),
+            "--rate" => args.rate = usize::try_from(number(value()?)?.clamp(1, 10_000)).unwrap_or(50),
             "--only" => {
                 let name = value()?;
                 args.only = Some(named(&name).ok_or_else(|| format!("there is no fault `{name}`; see --list"))?);

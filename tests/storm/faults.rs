@@ -62,6 +62,7 @@ faults! {
     "fis_pause" Fis 20..140 mixed "SIGSTOP of one instance", "SIGCONT";
     "fis_restart" Fis 1..10 mixed "SIGTERM of one instance", "started again";
     "fis_crash_point" Fis 20..60 mixed "one instance aborts at a crash point of the pipeline, the relay or parking, as often as it is started", "started without it";
+    "fis_clock" Fis 30..80 mixed "the clock of one instance is an hour or some seconds off", "started with the right one";
     "postgres_kill" Postgres 5..40 mixed "immediate shutdown, without a checkpoint", "started again, recovers";
     "postgres_pause" Postgres 20..80 mixed "SIGSTOP of all its processes", "SIGCONT";
     "postgres_restart" Postgres 1..10 mixed "fast shutdown", "started again";
@@ -109,6 +110,13 @@ pub fn named(name: &str) -> Option<&'static Fault> {
     FAULTS.iter().find(|fault| fault.name == name)
 }
 
+/// What this machine has no means for.
+pub fn impossible() -> Vec<&'static str> {
+    let clock = (!std::path::Path::new(LIBFAKETIME).exists()).then_some("fis_clock");
+    let disk = (!crate::world::can_mount()).then_some("postgres_disk_full");
+    clock.into_iter().chain(disk).collect()
+}
+
 impl Fault {
     pub fn lasts(&self, rng: &mut Rng) -> Duration {
         Duration::from_millis(rng.u64(self.lasts.0..=self.lasts.1) * 100)
@@ -132,6 +140,7 @@ impl Drop for Wound {
     }
 }
 
+const LIBFAKETIME: &str = "/usr/lib/x86_64-linux-gnu/faketime/libfaketime.so.1";
 const CRASH_POINTS: [&str; 7] =
     ["after_claim", "before_commit", "after_commit", "after_mark", "after_settle", "after_publish", "after_park"];
 
@@ -150,7 +159,16 @@ pub async fn apply(world: &World, fault: &Fault, choice: u64) -> Result<Wound> {
         "fis_restart" => drop(world.instances.terminate(wound.instance).await?),
         "fis_crash_point" => {
             world.instances.kill(wound.instance);
-            world.instances.start(wound.instance, rng.choice(CRASH_POINTS));
+            let point = rng.choice(CRASH_POINTS).unwrap_or_default().to_owned();
+            world.instances.start_with(wound.instance, vec![("FIS_FAILPOINT", point)]);
+        }
+        "fis_clock" => {
+            world.instances.kill(wound.instance);
+            let off = rng.choice(["-3600", "-20", "+20"]).unwrap_or_default().to_owned();
+            // The wall clock alone: no machine's monotonic clock jumps.
+            let monotonic = ("FAKETIME_DONT_FAKE_MONOTONIC", "1".to_owned());
+            let extra = vec![("LD_PRELOAD", LIBFAKETIME.to_owned()), ("FAKETIME", off), monotonic];
+            world.instances.start_with(wound.instance, extra);
         }
         "postgres_kill" => servers.act("postgres", "crash").await?,
         "rabbitmq_kill" => servers.act("rabbitmq", "crash").await?,
@@ -180,12 +198,12 @@ pub async fn heal(world: &World, fault: &Fault, mut wound: Wound) -> Result<()> 
         let _ = task.await;
     }
     match fault.name {
-        "fis_kill" | "fis_restart" => world.instances.start(wound.instance, None),
-        "fis_kill_all" => (0..INSTANCES).for_each(|number| world.instances.start(number, None)),
+        "fis_kill" | "fis_restart" => world.instances.start(wound.instance),
+        "fis_kill_all" => (0..INSTANCES).for_each(|number| world.instances.start(number)),
         "fis_pause" => drop(world.instances.signal(wound.instance, "CONT")),
-        "fis_crash_point" => {
+        "fis_crash_point" | "fis_clock" => {
             world.instances.kill(wound.instance);
-            world.instances.start(wound.instance, None);
+            world.instances.start(wound.instance);
         }
         "postgres_pause" | "redis_pause" | "rabbitmq_pause" => servers.act(server(fault), "resume").await?,
         "postgres_kill" | "postgres_restart" | "redis_kill" | "redis_restart" | "rabbitmq_kill"

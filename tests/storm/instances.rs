@@ -20,8 +20,8 @@ const RESTART: Duration = Duration::from_secs(1);
 struct Place {
     child: Option<Child>,
     wanted: bool,
-    /// For the next start.
-    failpoint: Option<&'static str>,
+    /// More settings, for as long as the fault lasts that wants them.
+    extra: Vec<(&'static str, String)>,
     ended_at: Option<Instant>,
 }
 
@@ -59,22 +59,24 @@ impl Instances {
         Ok(said)
     }
 
-    pub fn start(&self, number: usize, failpoint: Option<&'static str>) {
+    pub fn start(&self, number: usize) {
+        self.start_with(number, Vec::new());
+    }
+
+    pub fn start_with(&self, number: usize, extra: Vec<(&'static str, String)>) {
         let mut place = self.places[number].lock().unwrap();
         place.wanted = true;
-        place.failpoint = failpoint;
+        place.extra = extra;
         if place.child.is_none() {
-            place.child = self.spawn(number, failpoint).ok();
+            place.child = self.spawn(number, &place.extra).ok();
         }
     }
 
-    fn spawn(&self, number: usize, failpoint: Option<&str>) -> Result<Child> {
+    fn spawn(&self, number: usize, extra: &[(&str, String)]) -> Result<Child> {
         let log = OpenOptions::new().create(true).append(true).open(self.log(number))?;
         let mut command = self.command(&["run"]);
         command.env("FIS_HTTP_ADDR", "127.0.0.1:0").stdout(log.try_clone()?).stderr(log);
-        if let Some(point) = failpoint {
-            command.env("FIS_FAILPOINT", point);
-        }
+        command.envs(extra.iter().map(|(name, value)| (name, value)));
         Ok(command.spawn()?)
     }
 
@@ -128,15 +130,14 @@ impl Instances {
                 if let Some(status) = ended {
                     place.child = None;
                     place.ended_at = Some(Instant::now());
-                    if place.failpoint.is_none() && place.wanted {
+                    if place.extra.is_empty() && place.wanted {
                         self.surprises.fetch_add(1, Ordering::SeqCst);
                         eprintln!("           fis {number} ended by itself: {status}");
                     }
                 }
                 let due = place.ended_at.is_none_or(|at| at.elapsed() > RESTART);
                 if place.wanted && place.child.is_none() && due {
-                    let failpoint = place.failpoint;
-                    place.child = self.spawn(number, failpoint).ok();
+                    place.child = self.spawn(number, &place.extra).ok();
                 }
             }
         }

@@ -32,7 +32,7 @@ pub struct Servers {
 impl Servers {
     /// Starts all three where they do not run.
     pub async fn start(dir: &Path) -> Result<Self> {
-        dev(dir, &["up"]).await?;
+        patiently(dir, &["up"]).await?;
         let text = dev(dir, &["env"]).await?;
         let port = |name: &str| -> Result<u16> {
             let line = text.lines().find_map(|line| line.strip_prefix(name)?.strip_prefix('='));
@@ -53,7 +53,7 @@ impl Servers {
     }
 
     pub async fn act(&self, server: &str, action: &str) -> Result<()> {
-        dev(&self.dir, &["server", server, action]).await.map(drop)
+        patiently(&self.dir, &["server", server, action]).await
     }
 
     pub async fn rabbitmqctl(&self, args: &[&str]) -> Result<String> {
@@ -123,6 +123,16 @@ impl Servers {
         ensure!(status.starts_with('2'), "{method} {path}: {}", answer.lines().next().unwrap_or_default());
         Ok(answer.split_once("\r\n\r\n").map_or(String::new(), |(_, body)| body.to_owned()))
     }
+}
+
+/// The same, again if need be: on a machine that is busy elsewhere a server may need longer to start than `./dev` waits for it.
+async fn patiently(dir: &Path, args: &[&str]) -> Result<()> {
+    for _ in 0..3 {
+        if dev(dir, args).await.is_ok() {
+            return Ok(());
+        }
+    }
+    dev(dir, args).await.map(drop)
 }
 
 /// `./dev …` on the servers that live in a directory, and on no others.

@@ -78,8 +78,6 @@ pub struct Snapshot {
     pub batches: HashMap<(String, String), BatchRow>,
     pub heads: BTreeMap<String, (i64, String)>,
     pub balances: BTreeMap<(String, String, String), (Decimal, Decimal)>,
-    /// Rows that leave now or soon.
-    pub due: i64,
 }
 
 impl Snapshot {
@@ -131,11 +129,6 @@ impl Snapshot {
                 .fetch_all(&mut *session)
                 .await?;
         whole.balances = balances.into_iter().map(|(t, a, c, debit, credit)| ((t, a, c), (debit, credit))).collect();
-        whole.due = sqlx::query_scalar(
-            "select count(*) from fis_outbox where due_at is null or due_at < now() + interval '10 minutes'",
-        )
-        .fetch_one(&mut *session)
-        .await?;
         sqlx::raw_sql("commit").execute(&mut *session).await?;
         Ok(whole)
     }

@@ -12,11 +12,11 @@ use anyhow::{Context, Result};
 use crate::args::Args;
 use crate::check::{Breach, story};
 use crate::end;
-use crate::faults::{FAULTS, Fault};
+use crate::faults::{FAULTS, Fault, impossible};
 use crate::script::script;
 use crate::servers::{Servers, dev};
 use crate::weather::{Recovery, forecast, pass};
-use crate::world::{World, can_mount, disk_of, unmount};
+use crate::world::{World, disk_of, unmount};
 
 /// The seeds that CI runs; together they go through every fault.
 const FIXED: [u64; 5] = [7001, 7002, 7003, 7004, 7005];
@@ -173,7 +173,7 @@ async fn schedule(plan: &Plan<'_>, dir: &Path, totals: &mut Totals) -> Result<Op
 /// One schedule from its beginning to its verdict; the first violation, with its story told.
 async fn schedule_of(plan: &Plan<'_>, dir: &Path, totals: &mut Totals, mutant: Option<&str>) -> Result<Option<Breach>> {
     let seed = plan.seed;
-    let mut without = if can_mount() { Vec::new() } else { vec!["postgres_disk_full"] };
+    let mut without = impossible();
     let (steps, small) = forecast_on_disk(plan, &mut without);
     let count = usize::try_from(plan.seconds * 13 / 10).unwrap() * plan.rate;
     let script = script(seed, count);
@@ -218,7 +218,7 @@ async fn schedule_of(plan: &Plan<'_>, dir: &Path, totals: &mut Totals, mutant: O
 /// The steps, and whether the tables go to a small disk. What cannot be together with one is left out then.
 fn forecast_on_disk(plan: &Plan<'_>, without: &mut Vec<&'static str>) -> (Vec<crate::weather::Step>, bool) {
     let has = |names: &[&str]| plan.only.iter().any(|fault| names.contains(&fault.name));
-    let mut small = without.is_empty()
+    let mut small = !without.contains(&"postgres_disk_full")
         && if plan.only.is_empty() { plan.seed.is_multiple_of(3) } else { has(&["postgres_disk_full"]) };
     if small && has(&NOT_ON_A_SMALL_DISK) {
         small = false;

@@ -110,7 +110,7 @@ impl World {
 
     pub fn begin(&mut self) {
         self.begun = Instant::now();
-        (0..INSTANCES).for_each(|number| self.instances.start(number, None));
+        (0..INSTANCES).for_each(|number| self.instances.start(number));
         self.tasks.push(tokio::spawn(Arc::clone(&self.instances).supervise()));
         self.tasks.push(tokio::spawn(Arc::clone(&self.publisher).run()));
         self.tasks.push(tokio::spawn(Arc::clone(&self.reader).run()));
@@ -149,15 +149,19 @@ impl World {
         tokio::time::timeout(Duration::from_secs(1), asking).await?
     }
 
-    /// Messages that wait in a queue, as the queue itself says.
-    pub async fn ready(&self, queue: &str) -> Result<u32> {
+    /// Messages that wait in each of some queues, as the queues themselves say.
+    pub async fn ready<const N: usize>(&self, queues: [&'static str; N]) -> Result<[(&'static str, u32); N]> {
         let asking = async {
             let connection = self.servers.amqp(&self.vhost).await?;
             let channel = connection.create_channel().await?;
             let passive = QueueDeclareOptions { passive: true, ..QueueDeclareOptions::default() };
-            let queue = channel.queue_declare(queue.into(), passive, FieldTable::default()).await?;
+            let mut counts = queues.map(|queue| (queue, 0));
+            for (queue, count) in &mut counts {
+                let declared = channel.queue_declare((*queue).into(), passive, FieldTable::default()).await?;
+                *count = declared.message_count();
+            }
             let _ = connection.close(200, "seen".into()).await;
-            anyhow::Ok(queue.message_count())
+            anyhow::Ok(counts)
         };
         tokio::time::timeout(Duration::from_secs(10), asking).await?
     }
@@ -177,7 +181,7 @@ fn settings(seed: u64) -> Vec<(String, String)> {
     [
         ("FIS__INTAKE__POSTERS", pick(&["1", "2", "4"])),
         ("FIS__INTAKE__HOLD_SECONDS", pick(&["180", "180", "4"])),
-        ("FIS__INTAKE__BATCH_EVENTS_MAX", pick(&["500", "30", "3"])),
+        ("FIS__INTAKE__BATCH_EVENTS_MAX", pick(&["500", "50", "10"])),
         ("FIS__OUTBOX__WINDOW", pick(&["1000", "20"])),
         // A held event comes back while the storm lasts.
         ("FIS__RETRY__BASE_DELAY_SECONDS", "2".to_owned()),

@@ -102,7 +102,7 @@ async fn empty(world: &World) -> Result<()> {
         ensure!(Instant::now() < deadline, "the live lane does not become empty");
         tokio::time::sleep(Duration::from_millis(300)).await;
         let now = world.posted().await?;
-        let ready = world.ready(LIVE).await?;
+        let [(_, ready)] = world.ready([LIVE]).await?;
         still = if ready == 0 && now == before { still + 1 } else { 0 };
         before = now;
     }
