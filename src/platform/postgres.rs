@@ -1,5 +1,6 @@
 //! PostgreSQL: the pool, the schema's version, and what an error means. Nothing here wraps a transaction in a timeout or
-//! a `select!`: a cancelled `begin` would leave an open transaction in the pool. The server does the limiting.
+//! a `select!`: a cancelled `begin` would leave an open transaction in the pool. The server does the limiting, and the socket
+//! where nothing is heard of the server.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -113,6 +114,13 @@ impl Postgres {
             })
             .connect_lazy_with(options);
         Ok(Self { pool, connections })
+    }
+
+    /// For a service: from now on this process gives up a connection on which no answer comes. The server itself ends a statement after
+    /// `statement_timeout_ms`; who has heard nothing for the time of a lock beyond that is not going to. A command may ask
+    /// questions that take an hour.
+    pub fn expect_answers(config: &config::Database) {
+        sqlx_core::net::answer_within(Duration::from_millis(config.statement_timeout_ms + config.lock_timeout_ms));
     }
 
     /// How often a connection was made: as long as it stays the same, the server behind it is the same too.

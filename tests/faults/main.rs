@@ -15,6 +15,7 @@ mod processes;
 mod relay;
 mod restored;
 mod servers;
+mod silence;
 
 #[path = "../support/mod.rs"]
 mod support;

@@ -11,6 +11,10 @@ use cfg_if::cfg_if;
 use crate::io::ReadBuf;
 
 mod buffered;
+#[cfg(feature = "_rt-tokio")]
+mod patient;
+#[cfg(feature = "_rt-tokio")]
+pub use patient::answer_within;
 
 pub trait Socket: Send + Sync + Unpin + 'static {
     fn try_read(&mut self, buf: &mut dyn ReadBuf) -> io::Result<usize>;
@@ -190,7 +194,7 @@ pub async fn connect_tcp<Ws: WithSocket>(
     if crate::rt::rt_tokio::available() {
         let stream = tokio::net::TcpStream::connect((host, port)).await?;
         tune(&stream)?;
-        return Ok(with_socket.with_socket(stream).await);
+        return Ok(with_socket.with_socket(patient::Patient::new(stream)).await);
     }
 
     cfg_if! {
