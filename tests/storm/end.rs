@@ -25,8 +25,10 @@ const STUCK_AT_REST: Duration = Duration::from_secs(40);
 /// Looks in a row that find nothing left to do: what is in somebody's hands cannot be seen from outside.
 const LOOKS: u32 = 3;
 
-/// Rows that leave now or soon.
-const DUE: &str = "select count(*) from fis_outbox where due_at is null or due_at < now() + interval '10 minutes'";
+/// Rows that leave now or soon. The retry of a held event is held, not under way.
+const DUE: &str = "select count(*) from fis_outbox o
+                    where (due_at is null or due_at < now() + interval '10 minutes')
+                      and not exists (select from fis_held h where h.outbox_id = o.id)";
 
 /// Waits for rest, stops fis, and checks everything.
 pub async fn verdict(world: &World) -> Result<(Vec<Breach>, Snapshot)> {
@@ -74,27 +76,26 @@ pub async fn verdict(world: &World) -> Result<(Vec<Breach>, Snapshot)> {
 /// Waits until nothing moves any more. Returns what moved at the end of its patience.
 async fn rest(world: &World, deadline: Instant) -> Vec<Breach> {
     let mut quiet = 0;
-    let (mut before, mut since) = (String::new(), Instant::now());
+    let (mut before, mut since) = ((String::new(), 0), Instant::now());
     loop {
         // What is under way is cheap to see; everything is looked at only when nothing is.
         let looked = match under_way(world).await {
             Ok(moving) if moving.is_empty() => look(world).await.map(|(breaches, _)| breaches),
             other => other,
         };
-        let restless = match looked {
-            Ok(breaches) => breaches,
-            Err(error) => vec![Breach::new(8, format!("cannot look: {error:#}"))],
-        };
+        let restless = looked.unwrap_or_else(|error| vec![Breach::new(8, format!("cannot look: {error:#}"))]);
         quiet = if restless.is_empty() { quiet + 1 } else { 0 };
         if quiet == LOOKS {
             return Vec::new();
         }
-        let now = restless.iter().map(|breach| breach.what.as_str()).collect::<Vec<_>>().join("\n");
+        let under_way = restless.iter().any(|breach| breach.invariant == 8);
+        let posted = world.posted().await.unwrap_or(before.1);
+        // What comes back again and again only to be held again is no progress.
+        let missing = restless.iter().map(|breach| breach.what.as_str()).collect::<Vec<_>>().join("\n");
+        let now = (if under_way { before.0.clone() } else { missing }, posted);
         if now != before {
             (before, since) = (now, Instant::now());
         }
-        // Nothing is under way and nothing changes: waiting would not help.
-        let under_way = restless.iter().any(|breach| breach.invariant == 8);
         let stuck = since.elapsed() > if under_way { STUCK } else { STUCK_AT_REST };
         if stuck || Instant::now() > deadline {
             return restless;
@@ -113,7 +114,7 @@ async fn under_way(world: &World) -> Result<Vec<Breach>> {
     }
     let mut session = world.servers.sql(&world.database).await?;
     let asking = sqlx::query_scalar::<_, i64>(DUE).fetch_one(&mut session);
-    let due = tokio::time::timeout(Duration::from_secs(30), asking).await??;
+    let due = tokio::time::timeout(Duration::from_secs(60), asking).await??;
     if due > 0 {
         breaches.push(Breach::new(8, format!("{due} rows of the outbox are due")));
     }
@@ -123,7 +124,7 @@ async fn under_way(world: &World) -> Result<Vec<Breach>> {
 /// Invariants 1 and 8.
 async fn look(world: &World) -> Result<(Vec<Breach>, Snapshot)> {
     let mut session = world.servers.sql(&world.database).await?;
-    let snapshot = tokio::time::timeout(Duration::from_secs(30), Snapshot::take(&mut session)).await??;
+    let snapshot = tokio::time::timeout(Duration::from_secs(120), Snapshot::take(&mut session)).await??;
     let sent = world.publisher.sent.lock().unwrap().clone();
     let mut breaches = places::check(&world.script, &sent, &snapshot);
     breaches.extend(under_way(world).await?);

@@ -45,7 +45,6 @@ pub struct HeldRow {
     pub tenant_id: String,
     pub event_id: String,
     pub reason: String,
-    pub attempts: i32,
 }
 
 #[derive(Debug, Clone, FromRow)]
@@ -112,9 +111,8 @@ impl Snapshot {
         )
         .fetch_all(&mut *session)
         .await?;
-        let held: Vec<HeldRow> = sqlx::query_as("select tenant_id, event_id, reason, attempts from fis_held")
-            .fetch_all(&mut *session)
-            .await?;
+        let held: Vec<HeldRow> =
+            sqlx::query_as("select tenant_id, event_id, reason from fis_held").fetch_all(&mut *session).await?;
         whole.held = held.into_iter().map(|row| ((row.tenant_id.clone(), row.event_id.clone()), row)).collect();
         let batches: Vec<BatchRow> =
             sqlx::query_as("select tenant_id, batch_id, posted, rejected, ignored, completed_at from fis_batch")

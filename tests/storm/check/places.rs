@@ -64,7 +64,7 @@ impl<'a> Places<'a> {
             self.breach(case, format!("posted as {} and held for {}", entry.entry_id, held.reason));
         }
         if let (Some(held), false) = (held, fates.iter().any(|fate| matches!(fate, Fate::Held(_)))) {
-            self.breach(case, format!("held for {} after {} attempts", held.reason, held.attempts));
+            self.breach(case, format!("held for {}", held.reason));
             return;
         }
         match fates.as_slice() {
