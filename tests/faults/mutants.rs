@@ -6,8 +6,8 @@ use std::time::Duration;
 use fis::platform::{faults, mutants};
 
 use crate::support::broker::{AUDIT, FINANCE};
-use crate::support::events::{Message, URGENT, order, refund_of};
-use crate::support::wait::{same, wait_until, wait_within};
+use crate::support::events::{Message, order, refund_of};
+use crate::support::wait::{same, wait_until};
 use crate::support::world::World;
 
 const ENTRIES: &str = "select count(*) from fis_journal_entry";

@@ -134,6 +134,10 @@ async fn look(world: &World) -> Result<(Vec<Breach>, Snapshot)> {
 /// Invariant 8: no PROCESSING key of a posted event; and a COMPLETED key never lies.
 async fn keys(world: &World, snapshot: &Snapshot) -> Result<Vec<Breach>> {
     let scars = *world.scars.lock().unwrap();
+    // A Redis that a busy machine makes slow is left alone as well, and fis says so.
+    let slow = (0..INSTANCES).any(|number| {
+        std::fs::read_to_string(world.instances.log(number)).unwrap_or_default().contains("redis is away")
+    });
     let mut breaches = Vec::new();
     let entries = snapshot.entry_of();
     let mut connection = world.servers.redis().await?;
@@ -146,7 +150,7 @@ async fn keys(world: &World, snapshot: &Snapshot) -> Result<Vec<Breach>> {
             let (tenant, event) = (parts.next().unwrap_or_default(), parts.next().unwrap_or_default());
             let posted = entries.get(&(tenant, event));
             match (value["status"].as_str().unwrap_or_default(), posted) {
-                ("PROCESSING" | "FAILED", Some(entry)) if !scars.redis && !scars.forgot => {
+                ("PROCESSING" | "FAILED", Some(entry)) if !scars.redis && !slow && !scars.forgot => {
                     let what = format!("{name} says {value}, the event is posted as {}", entry.entry_id);
                     breaches.push(Breach::new(8, what).of(tenant, event));
                 }
