@@ -36,7 +36,7 @@ fn a_wrong_address_is_named_by_its_number_and_never_quoted() {
 #[test]
 fn all_addresses_name_the_same_virtual_host() {
     let error = parse("amqp://u:tops3cret@one/%2Ffis,amqp://u:tops3cret@two:5673/other").unwrap_err();
-    for word in ["`amqp.url`", "two:5673", "`other`", "`/fis`"] {
+    for word in ["`amqp.url`", "two:5673", "another virtual host"] {
         assert!(error.contains(word), "{error}");
     }
     assert!(!error.contains("tops3cret"), "{error}");

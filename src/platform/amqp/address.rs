@@ -54,8 +54,7 @@ pub fn parse(config: &config::Amqp) -> Result<Vec<Address>, AmqpError> {
         let address = Address::parse(text).ok_or(AmqpError::Url { which })?;
         match addresses.first() {
             Some(first) if first.vhost != address.vhost => {
-                let (place, vhost, expected) = (address.place(), address.vhost, first.vhost.clone());
-                return Err(AmqpError::Vhosts { place, vhost, expected });
+                return Err(AmqpError::Vhosts { place: address.place() });
             }
             Some(_) | None => addresses.push(address),
         }

@@ -28,9 +28,9 @@ pub enum AmqpError {
     #[error("setting `amqp.url`: {which}must be an AMQP URL such as amqp://user:password@host:5672/%2Ffis")]
     Url { which: String },
     #[error(
-        "setting `amqp.url`: the address {place} names the virtual host `{vhost}`, the first one `{expected}`; all must name the same"
+        "setting `amqp.url`: the address {place} names another virtual host than the first one; all must name the same"
     )]
-    Vhosts { place: String, vhost: String, expected: String },
+    Vhosts { place: String },
     #[error("no broker answers: {}", told(tried))]
     Nowhere { tried: Vec<(String, AmqpError)> },
     #[error("the broker did not answer within {milliseconds} ms while trying to {what}")]
