@@ -165,3 +165,10 @@ fn mapped_versions(items: &[Item<'_>]) -> BTreeMap<TenantId, Option<i32>> {
         .collect();
     facts.into_iter().collect()
 }
+
+/// The other half of the mutant `unique_dropped`, whose first half is not to look an event up.
+pub async fn drop_unique(db: &PgPool) -> Result<(), sqlx::Error> {
+    let drop = "alter table fis_journal_entry drop constraint if exists fis_journal_entry_tenant_id_event_id_key";
+    sqlx::query(drop).execute(db).await?;
+    Ok(())
+}

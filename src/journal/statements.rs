@@ -4,7 +4,7 @@
 use std::collections::{BTreeMap, HashMap, HashSet};
 
 use rust_decimal::Decimal;
-use sqlx::{PgConnection, PgPool, Row};
+use sqlx::{PgConnection, Row};
 
 use super::decide::{EventKey, Original, Posted, Receipt};
 use super::item::Item;
@@ -43,13 +43,6 @@ pub async fn lock_heads(
         heads.insert(read::tenant(&row)?, LockedHead { chain, books_version: row.try_get("books_version")? });
     }
     Ok(heads)
-}
-
-/// The other half of the mutant `unique_dropped`, whose first half is not to look an event up.
-pub async fn drop_unique(db: &PgPool) -> Result<(), sqlx::Error> {
-    let drop = "alter table fis_journal_entry drop constraint if exists fis_journal_entry_tenant_id_event_id_key";
-    sqlx::query(drop).execute(db).await?;
-    Ok(())
 }
 
 pub async fn find_posted(db: &mut PgConnection, items: &[Item<'_>]) -> Result<HashMap<EventKey, Posted>, sqlx::Error> {
