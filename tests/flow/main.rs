@@ -23,6 +23,7 @@ mod held;
 mod hostile;
 mod lanes;
 mod life;
+mod limits;
 mod mirror;
 mod reading;
 mod receipts;
@@ -32,6 +33,7 @@ mod schema;
 mod tls;
 mod topology;
 mod waiting;
+mod wire;
 
 #[path = "../support/mod.rs"]
 mod support;

@@ -38,8 +38,11 @@ impl World {
     /// Waits until all queues are empty and every event has its place, several times in a row: what the service has taken
     /// and not settled yet cannot be seen from outside. Held events whose retry is far off count as placed.
     pub async fn quiet(&self) {
+        self.quiet_within(Duration::from_secs(60)).await;
+    }
+
+    pub async fn quiet_within(&self, within: Duration) {
         const LOOKS: u32 = 3;
-        let within = Duration::from_secs(60);
         let connection = self.connect().await.unwrap();
         let mut quiet = 0;
         wait_within("everything has come to rest", within, async || {

@@ -28,3 +28,8 @@ pub async fn wait_within<T>(what: &str, within: Duration, mut condition: impl As
 pub fn same<T: PartialEq + std::fmt::Debug>(seen: T, expected: T) -> Result<(), String> {
     if seen == expected { Ok(()) } else { Err(format!("{seen:?} instead of {expected:?}")) }
 }
+
+/// Whether everything is to be tried, also what takes minutes: `FIS_TEST_FULL=1`. For people, before a release.
+pub fn full() -> bool {
+    std::env::var("FIS_TEST_FULL").is_ok_and(|full| full == "1")
+}
