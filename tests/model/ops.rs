@@ -1,6 +1,8 @@
 //! What an operator starts fis with fits the code: settings, ports, paths, commands, health checks, time limits. The files are
 //! read line by line; `docker compose` itself is asked where there is one.
 
+mod cluster;
+
 use std::collections::BTreeSet;
 use std::net::{TcpListener, TcpStream};
 use std::process::{Child, Command, Stdio};
@@ -35,16 +37,26 @@ fn block(lines: &[String], key: &str) -> Vec<String> {
 }
 
 fn service(name: &str) -> Vec<String> {
-    let all = lines(COMPOSE);
+    service_of(COMPOSE, name)
+}
+
+fn service_of(file: &str, name: &str) -> Vec<String> {
+    let all = lines(file);
     let mut found = block(&block(&all, "services"), name);
-    if found.iter().any(|line| line.trim() == "<<: *fis") {
-        found.extend(block(&all, "x-fis"));
+    let merged: Vec<String> =
+        found.iter().filter_map(|line| line.trim().strip_prefix("<<: ")).map(str::to_owned).collect();
+    for anchor in merged.iter().flat_map(|merged| list(merged)) {
+        found.extend(block(&all, &format!("x-{}", anchor.trim_start_matches('*'))));
     }
     found
 }
 
 fn services() -> Vec<String> {
-    let names = block(&lines(COMPOSE), "services");
+    services_of(COMPOSE)
+}
+
+fn services_of(file: &str) -> Vec<String> {
+    let names = block(&lines(file), "services");
     names
         .iter()
         .filter_map(|line| line.strip_prefix("  ")?.strip_suffix(':'))
@@ -68,11 +80,15 @@ fn list(text: &str) -> Vec<String> {
 
 /// The environment of a service, with every `${VARIABLE:?…}` filled in.
 fn environment(name: &str) -> Vec<(String, String)> {
+    environment_of(COMPOSE, name)
+}
+
+fn environment_of(file: &str, name: &str) -> Vec<(String, String)> {
     let pair = |line: String| {
         let (variable, value) = line.trim().split_once(": ").unwrap_or_else(|| panic!("{line}"));
         (variable.to_owned(), filled(value))
     };
-    block(&service(name), "environment").into_iter().map(pair).collect()
+    block(&service_of(file, name), "environment").into_iter().map(pair).collect()
 }
 
 fn filled(text: &str) -> String {
@@ -153,7 +169,7 @@ fn compose_imports_the_topology_after_the_start_and_waits_for_all_of_it() {
 
 #[test]
 fn compose_takes_every_password_from_the_environment() {
-    let text = lines(COMPOSE).join("\n");
+    let text = [lines(COMPOSE), lines(cluster::COMPOSE)].concat().join("\n");
     let used: BTreeSet<&str> =
         text.split("${").skip(1).map(|rest| rest.split_once(":?").expect("no default").0).collect();
     let example = read("ops/env.example");
@@ -217,7 +233,7 @@ fn docker_compose_accepts_the_file() {
     let works = |arguments: &[&str]| {
         let mut command = Command::new("docker");
         command.args(arguments).current_dir(project_file("")).stdout(Stdio::null()).stderr(Stdio::null());
-        for name in ["FIS_AMQP_PASSWORD", "FIS_REDIS_PASSWORD", "FIS_DATABASE_PASSWORD"] {
+        for name in ["FIS_AMQP_PASSWORD", "FIS_REDIS_PASSWORD", "FIS_DATABASE_PASSWORD", "FIS_ERLANG_COOKIE"] {
             command.env(name, "secret");
         }
         command.status().is_ok_and(|status| status.success())
@@ -227,6 +243,7 @@ fn docker_compose_accepts_the_file() {
         return;
     }
     assert!(works(&["compose", "config", "--quiet"]));
+    assert!(works(&["compose", "-f", cluster::COMPOSE, "config", "--quiet"]));
 }
 
 // --- the servers' configurations ----------------------------------------------------------------------------------
