@@ -5,6 +5,7 @@
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic, clippy::indexing_slicing)]
 
 mod addresses;
+mod cluster;
 #[cfg(feature = "failpoints")]
 mod crash_points;
 #[cfg(feature = "failpoints")]

@@ -1,9 +1,10 @@
 //! The servers die under load, and come back. A set of servers of its own, shared by these tests one at a time.
 
+use std::collections::BTreeMap;
 use std::fs::File;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
-use std::sync::OnceLock;
+use std::sync::Mutex as StdMutex;
 use std::time::Duration;
 
 use serde_json::Value;
@@ -34,9 +35,9 @@ pub async fn servers() -> (MutexGuard<'static, ()>, Servers) {
 /// Has the servers stopped when the last test process that uses them is gone, however it goes: each holds a shared lock,
 /// and who waits for the exclusive one stops them.
 #[expect(clippy::zombie_processes, reason = "it outlives us: that is what it is for")]
-fn stop_behind_us(dir: &Path) {
-    static USER: OnceLock<File> = OnceLock::new();
-    USER.get_or_init(|| {
+pub fn stop_behind_us(dir: &Path) {
+    static USERS: StdMutex<BTreeMap<PathBuf, File>> = StdMutex::new(BTreeMap::new());
+    USERS.lock().unwrap().entry(dir.to_owned()).or_insert_with(|| {
         let path = dir.with_extension("users");
         let user = File::create(&path).unwrap();
         user.lock_shared().unwrap();
@@ -62,9 +63,11 @@ pub async fn act(servers: &Servers, name: &'static str, action: &'static str) {
     dev(servers, &["server", name, action]).await;
 }
 
-async fn dev(servers: &Servers, args: &[&'static str]) {
-    let (servers, args) = (servers.clone(), args.to_vec());
-    tokio::task::spawn_blocking(move || servers.dev(&args)).await.unwrap();
+pub async fn dev(servers: &Servers, args: &[&str]) {
+    let servers = servers.clone();
+    let args: Vec<String> = args.iter().map(|arg| (*arg).to_owned()).collect();
+    let act = move || servers.dev(&args.iter().map(String::as_str).collect::<Vec<_>>());
+    tokio::task::spawn_blocking(act).await.unwrap();
 }
 
 async fn parts(run: &Run) -> (u16, Value) {

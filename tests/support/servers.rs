@@ -37,6 +37,12 @@ impl Servers {
         Self { dev_dir: Some(dir.to_owned()), ..Self::from_dev(Some(dir)) }
     }
 
+    /// The same, with a broker of three nodes.
+    pub fn cluster(dir: &Path) -> Self {
+        dev(Some(dir), &["up", "--cluster"]);
+        Self { dev_dir: Some(dir.to_owned()), ..Self::from_dev(Some(dir)) }
+    }
+
     fn from_dev(dir: Option<&Path>) -> Self {
         let text = dev(dir, &["env"]);
         let value = |name: &str| {
