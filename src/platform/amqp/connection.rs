@@ -16,8 +16,9 @@ use super::message::short;
 use super::topology::{Applied, Finding, Topology, TopologyError, apply, check};
 use crate::platform::config;
 
-/// Loss is noticed after twice this time. The broker's default of 60 s would mean two silent minutes.
-const HEARTBEAT_SECONDS: u16 = 10;
+/// Loss is noticed after twice this time, and posting is to go on within 15 s of a broken wire. The broker's default of 60 s would
+/// mean two silent minutes.
+const HEARTBEAT_SECONDS: u16 = 6;
 /// On a connection whose loss must move its work to another instance, however it was lost: the broker notices a stopped process
 /// after twice this time. RabbitMQ warns of false alarms below 5 s.
 const OWNER_HEARTBEAT_SECONDS: u16 = 5;
