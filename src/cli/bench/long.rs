@@ -54,6 +54,8 @@ async fn fill(place: &Place, entries: usize) -> anyhow::Result<()> {
     let mut db = pool.acquire().await?.detach();
     sqlx::raw_sql("set statement_timeout = 0").execute(&mut db).await?;
     sqlx::raw_sql("vacuum (analyze)").execute(&mut db).await?;
+    // Nor anything of the filling left to be written while the drain is measured.
+    sqlx::raw_sql("checkpoint").execute(&mut db).await?;
     Ok(())
 }
 
