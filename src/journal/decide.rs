@@ -69,6 +69,8 @@ pub struct Known {
 pub struct Plan {
     pub entries: Vec<ChainedEntry>,
     pub held: Vec<HeldRow>,
+    /// Held by this batch, until it posted other content under the same id: they come back at once, to be rejected.
+    pub overtaken: Vec<HeldRow>,
     pub rejected: Vec<DeadLetter>,
     /// Events that were held and now are not.
     pub released: Vec<EventKey>,
@@ -228,8 +230,11 @@ pub(super) fn append(
         };
         known.originals.insert(key.clone(), original);
     }
-    // Posted is posted, also where an earlier copy is held, perhaps in this very batch.
-    plan.held.retain(|held| (&held.facts.tenant_id, &held.facts.event_id) != (&key.0, &key.1));
+    // Posted is posted, also where an earlier copy is held, perhaps in this very batch. Other content under the same id stays a
+    // conflict: its publisher was told that it is taken.
+    let copies = plan.held.extract_if(.., |held| (&held.facts.tenant_id, &held.facts.event_id) == (&key.0, &key.1));
+    let others = copies.filter(|held| held.facts.payload_hash != payload_hash);
+    plan.overtaken.extend(others.map(|held| HeldRow { due_at: now, ..held }));
     plan.released.push(key.clone());
     known.posted.insert(key, Posted { payload_hash, receipt: receipt.clone() });
     plan.entries.push(entry);

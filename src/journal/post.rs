@@ -94,6 +94,7 @@ async fn write(
         true => None,
     };
     let places = waiting::insert_retries(&mut *db, &plan.held).await?;
+    waiting::insert_retries(&mut *db, &plan.overtaken).await?;
     letters::adopt(&mut *db, &mut plan.rejected).await?;
     // Before their announcements: drawing an id gives a transaction no number yet, and without one the relay does not wait
     // for it (`outbox::floor`). Where no head is locked, this does.
@@ -117,6 +118,7 @@ async fn write(
     let batches = batches::write_tally(&mut *db, &known.tally, &plan.tally, now).await?;
     let is_plain = seen.is_some_and(|seen| !seen.held && !seen.letters)
         && plan.held.is_empty()
+        && plan.overtaken.is_empty()
         && plan.rejected.is_empty()
         && batches.is_empty()
         && replayed.iter().all(Option::is_none);

@@ -130,6 +130,18 @@ async fn a_held_event_that_is_sent_again_and_posted_is_held_no_more() {
     world.invariants().await;
 }
 
+/// Both wait in the queue, so that one batch takes them: the first is held, and the second posted under the same id.
+#[tokio::test(flavor = "multi_thread")]
+async fn what_is_held_when_other_content_is_posted_under_its_id_is_a_conflict_also_within_a_batch() {
+    let world = World::new("overtaken").await;
+    let held = order_of("acme", "sale", "GBP", "119.00", "19.00").rejected("idempotency_conflict");
+    world.publish(&[held.clone(), held, order_of("acme", "sale", "EUR", "119.00", "19.00")]).await;
+    let mut run = world.run_with(&QUICK_RETRIES).await;
+    world.rest(&mut run).await;
+    assert_eq!(texts(&world, "select event_id from fis_journal_entry").await, ["sale"]);
+    world.invariants().await;
+}
+
 #[tokio::test(flavor = "multi_thread")]
 async fn an_event_that_can_never_succeed_is_given_up_after_its_attempts() {
     let world = World::new("given_up").await;
