@@ -44,29 +44,30 @@ pub async fn verdict(world: &World) -> Result<(Vec<Breach>, Snapshot)> {
         anyhow::ensure!(Instant::now() < deadline, "the books cannot be applied");
         tokio::time::sleep(Duration::from_millis(500)).await;
     }
-    let mut breaches = Vec::new();
+    // What fis itself did wrong comes behind what became of the events.
+    let mut late = Vec::new();
     let restless = rest(world, Instant::now() + REST).await;
     note(world, "at rest").await;
     for number in 0..INSTANCES {
         match world.instances.terminate(number).await {
             Ok(Some(status)) if status.success() => {}
-            Ok(status) => breaches.push(Breach::new(8, format!("fis {number} ended with {status:?} after SIGTERM"))),
-            Err(error) => breaches.push(Breach::new(8, error.to_string())),
+            Ok(status) => late.push(Breach::new(8, format!("fis {number} ended with {status:?} after SIGTERM"))),
+            Err(error) => late.push(Breach::new(8, error.to_string())),
         }
     }
     if look(world).await.is_ok_and(|(left, _)| !left.is_empty()) {
         // What it could not finish because it was stopped.
         if let Err(error) = world.instances.fis(&["run", "--once"]).await {
-            breaches.push(Breach::new(8, format!("{error:#}")));
+            late.push(Breach::new(8, format!("{error:#}")));
         }
     }
-    let (left, snapshot) = look(world).await.context("the last look")?;
-    breaches.extend(left);
+    let (mut breaches, snapshot) = look(world).await.context("the last look")?;
     breaches.extend(books::check(&snapshot));
     let scars = *world.scars.lock().unwrap();
     let told = world.reader.told.lock().unwrap().clone();
     breaches.extend(feed::check(&world.script, &snapshot, &told, scars));
     breaches.extend(keys(world, &snapshot).await?);
+    breaches.extend(late);
     if breaches.is_empty() {
         breaches.extend(restless);
     }

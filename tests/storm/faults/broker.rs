@@ -42,7 +42,8 @@ pub async fn apply(world: &World, name: &str, wound: &mut Wound) -> Result<()> {
         "rabbitmq_feed_unbound" => {
             let connection = servers.amqp(&world.vhost).await?;
             let channel = connection.create_channel().await?;
-            for queue in [QUEUE, STREAM] {
+            // Our own reader last: what reaches anybody counts as told, and must reach us.
+            for queue in [STREAM, QUEUE] {
                 channel.queue_unbind(queue.into(), FEED.into(), "fis.#".into(), FieldTable::default()).await?;
             }
         }
