@@ -7,10 +7,13 @@ use sha2::{Digest, Sha256};
 use super::disposition::Failure;
 use super::event::Identity;
 use super::json::Json;
-use super::money::Currency;
+use super::money::{AMOUNT_MAX, Currency};
 
 /// Says of which letter a message is the replay. It is a hint and never a proof: which letter a message is, its content says.
 pub const LETTER_HEADER: &str = "x-fis-dead-letter";
+
+/// Decimals that an amount may name: two more than any currency has, so that one that is too fine is shown as it came.
+const SCALE_MAX: u32 = 6;
 
 #[derive(Debug, Clone)]
 pub struct DeadLetter {
@@ -62,5 +65,25 @@ pub fn money_of(payload: &Json<'_>) -> Option<(Decimal, Currency)> {
         Json::String(text) => super::json::decimal_from_str(text).ok()?,
         _ => return None,
     };
-    Some((amount, currency))
+    // What no line could bear is no money to add up: sums of it would not be exact, nor fit what reads them.
+    (amount.abs() < AMOUNT_MAX && amount.scale() <= SCALE_MAX).then_some((amount, currency))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::json;
+    use super::*;
+
+    #[test]
+    fn only_what_a_line_could_bear_is_money() {
+        let money = |text: &str| money_of(&json::parse(text).unwrap()).map(|(amount, _)| amount.to_string());
+        let eur = |amount: &str| money(&format!(r#"{{"currency": "EUR", "total": {amount}}}"#));
+        assert_eq!(eur("\"11.905\"").as_deref(), Some("11.905"));
+        assert_eq!(eur("-999999999999999.999999").as_deref(), Some("-999999999999999.999999"));
+        // Two of these would not fit any sum.
+        for amount in ["79228162514264337593543950335", "1000000000000000", "0.0000001", "1e28", "null"] {
+            assert_eq!(eur(amount), None, "{amount}");
+        }
+        assert_eq!(money(r#"{"currency": "XXX", "total": "1.00"}"#), None);
+    }
 }

@@ -121,3 +121,21 @@ async fn what_a_publisher_wrote_never_drives_the_terminal() {
     world.rest(&mut run).await;
     world.invariants().await;
 }
+
+/// A sum of such amounts does not fit what reads it.
+#[tokio::test(flavor = "multi_thread")]
+async fn amounts_that_no_sum_can_hold_keep_nobody_from_looking() {
+    let world = World::new("hostile_amounts").await;
+    let mut run = world.run().await;
+    let largest = "79228162514264337593543950335";
+    let finest = "0.0000000000000000000000000001";
+    let bad = [largest, largest, finest, "900000000000000.00"];
+    let bad = bad.iter().enumerate().map(|(n, total)| order_of("nobody", &format!("h-{n}"), "EUR", total, "0"));
+    world.publish(&bad.map(|message| message.rejected("unknown_tenant")).collect::<Vec<_>>()).await;
+    wait_until("parked", async || same(world.count("select count(*) from fis_dead_letter").await, 4)).await;
+    world.fis(&["dlq", "groups"]).await.expect(0, &["900000000000000.00 EUR", "3 without an amount"]);
+    world.fis(&["dlq", "list", "--sort", "amount"]).await.expect(0, &["4 of 4"]);
+    world.fis(&["dlq", "replay", "--all"]).await.expect(2, &["900000000000000.00 EUR"]);
+    world.rest(&mut run).await;
+    world.invariants().await;
+}
