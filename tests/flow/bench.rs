@@ -62,6 +62,13 @@ async fn a_bench_measures_the_service_beside_its_limits_and_leaves_nothing() {
     {
         assert!(json["medians"][name].as_u64().is_some_and(|value| value > 0), "{name} in {json}");
     }
+
+    // Every letter must be listed and resolved, or the command fails.
+    let arguments = ["bench", "--events", "1000", "--rounds", "1", "--only", "dlq", "--letters", "1000", "--json"];
+    let json = world.fis(&arguments).await.expect(0, &[]).json();
+    for name in ["dlq_parking", "dlq_replay", "dlq_list_us", "dlq_groups_us", "dlq_live_beside_p99"] {
+        assert!(json["medians"][name].as_u64().is_some_and(|value| value > 0), "{name} in {json}");
+    }
     assert_eq!(left_over(&world).await, before);
 }
 

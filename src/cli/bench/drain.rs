@@ -182,7 +182,12 @@ async fn counted(services: &[Service], name: &str, label: &str) -> anyhow::Resul
     Ok(try_join_all(services.iter().map(|service| service.counter(name, label))).await?.iter().sum())
 }
 
-async fn until(what: &str, events: usize, mut done: impl AsyncFnMut() -> anyhow::Result<bool>) -> anyhow::Result<()> {
+/// Asks again and again; a hundred a second is the least that is waited for.
+pub async fn until(
+    what: &str,
+    events: usize,
+    mut done: impl AsyncFnMut() -> anyhow::Result<bool>,
+) -> anyhow::Result<()> {
     let waiting = async {
         while !done().await? {
             tokio::time::sleep(LOOK).await;

@@ -99,8 +99,8 @@ async fn run(
     let mut times = Times::default();
     for (number, seq) in places(&place.postgres.pool, &place.name, base).await? {
         let due = number.checked_sub(first).and_then(|index| due.get(index)).context("an event nobody published")?;
+        let committed = committed(&looks, seq)?;
         let seen = looks.partition_point(|look| look.seq < seq);
-        let committed = looks.get(seen).context("a commit that nobody saw")?.received;
         let not_yet = seen.checked_sub(1).and_then(|last| looks.get(last)).map_or(committed, |look| look.sent);
         let arrived = arrived.get(&seq).context("an entry that was not announced")?;
         times.commit.push(microseconds(committed - *due));
@@ -111,18 +111,18 @@ async fn run(
     Ok(times)
 }
 
-fn microseconds(time: Duration) -> u64 {
+pub fn microseconds(time: Duration) -> u64 {
     u64::try_from(time.as_micros()).unwrap_or(u64::MAX)
 }
 
 /// The value that so many thousandths do not exceed.
-fn rank(sorted: &[u64], thousandths: usize) -> u64 {
+pub fn rank(sorted: &[u64], thousandths: usize) -> u64 {
     let place = (sorted.len() * thousandths).div_ceil(1000).saturating_sub(1);
     sorted.get(place).copied().unwrap_or(0)
 }
 
 /// Publishes each event when it is due; returns when each was.
-async fn publish(
+pub async fn publish(
     config: Config,
     run: String,
     first: usize,
@@ -165,14 +165,20 @@ async fn publish(
     Ok(due)
 }
 
-struct Look {
+pub struct Look {
     sent: Instant,
     received: Instant,
     seq: i64,
 }
 
+/// The first look that saw a sequence.
+pub fn committed(looks: &[Look], seq: i64) -> anyhow::Result<Instant> {
+    let seen = looks.partition_point(|look| look.seq < seq);
+    Ok(looks.get(seen).context("a commit that nobody saw")?.received)
+}
+
 /// Looks at the head of the chain until it is told to finish; keeps the last look at each state and the first at the next.
-async fn look(pool: PgPool, finish: watch::Receiver<bool>) -> anyhow::Result<Vec<Look>> {
+pub async fn look(pool: PgPool, finish: watch::Receiver<bool>) -> anyhow::Result<Vec<Look>> {
     let mut db = pool.acquire().await?;
     let mut looks: Vec<Look> = Vec::new();
     while finish.has_changed().is_ok() {
@@ -212,7 +218,7 @@ async fn read(mut consumer: Consumer, events: usize) -> anyhow::Result<HashMap<i
 }
 
 /// The sequences that the events of a run got, by their numbers.
-async fn places(pool: &PgPool, run: &str, base: i64) -> anyhow::Result<Vec<(usize, i64)>> {
+pub async fn places(pool: &PgPool, run: &str, base: i64) -> anyhow::Result<Vec<(usize, i64)>> {
     let rows = sqlx::query("select seq, event_id from fis_journal_entry where tenant_id = $1 and seq > $2")
         .bind(orders::TENANT)
         .bind(base)

@@ -2,6 +2,7 @@
 //! machines differ, so what counts is the ratio. Each part works in a database and a virtual host of its own, empty at its
 //! start and removed at its end.
 
+mod dlq;
 mod drain;
 mod latency;
 mod limits;
@@ -59,6 +60,9 @@ pub struct Bench {
     /// Also send this many events through the outbox, and show the size of its table (minutes)
     #[arg(long, value_name = "N", num_args = 0..=1, default_missing_value = "5000000", value_parser = clap::value_parser!(u32).range(1_000..=50_000_000))]
     outbox_events: Option<u32>,
+    /// Also park, list, group and replay this many dead letters (minutes)
+    #[arg(long, value_name = "N", num_args = 0..=1, default_missing_value = "232000", value_parser = clap::value_parser!(u32).range(1_000..=5_000_000))]
+    letters: Option<u32>,
     /// What other ledgers reach, beside these figures
     #[arg(long)]
     peers: bool,
@@ -93,6 +97,8 @@ enum Part {
     Memory,
     /// As with --outbox-events
     Outbox,
+    /// As with --letters
+    Dlq,
 }
 
 impl Part {
@@ -219,6 +225,15 @@ impl Bench {
         if let Some(through) = size(Part::Outbox, self.outbox_events, 5_000_000) {
             long::outbox(config, usize::try_from(through)?, results).await?;
             tell(results, &["outbox_largest_kib"]);
+        }
+        if let Some(letters) = size(Part::Dlq, self.letters, 232_000) {
+            let letters = usize::try_from(letters)?;
+            in_place(config, async |place| dlq::measure(place, letters, events, results).await).await?;
+            tell(results, &["dlq_drain", "dlq_parking", "dlq_replay", "dlq_replay_rest"]);
+            tell(
+                results,
+                &["dlq_list_us", "dlq_groups_us", "dlq_filter_us", "dlq_live_alone_p99", "dlq_live_beside_p99"],
+            );
         }
         Ok(())
     }

@@ -32,7 +32,7 @@ pub struct Report {
 impl Report {
     fn sheets(&self) -> Vec<Sheet> {
         let results = &self.results;
-        let mut sheets = vec![rates(results), latencies(results), usage(results), promises(results)];
+        let mut sheets = vec![rates(results), latencies(results), usage(results), letters(results), promises(results)];
         if self.peers {
             sheets.push(super::peers::sheet(results));
         }
@@ -221,6 +221,25 @@ fn usage(results: &Results) -> Sheet {
         title: "What it takes",
         note: "",
         header: ["", "drain and relay"].map(str::to_owned).to_vec(),
+        rows: figures.iter().filter_map(row).collect(),
+    }
+}
+
+fn letters(results: &Results) -> Sheet {
+    let figures = [
+        ("dlq_list_us", "list"),
+        ("dlq_groups_us", "groups"),
+        ("dlq_filter_us", "list with four filters, by amount"),
+        ("dlq_replay_all_us", "replay of all of them to resolved"),
+        ("dlq_live_alone_p99", "publish to commit, p99 at 500 events/s"),
+        ("dlq_live_beside_p99", "the same while 100,000 are replayed"),
+    ];
+    let row = |(name, label): &(&str, &str)| Some(vec![(*label).to_owned(), milliseconds(results.median(name)?)]);
+    let letters = results.median("dlq_letters").map(grouped).unwrap_or_default();
+    Sheet {
+        title: "Dead letters, in milliseconds",
+        note: "a command from its start to its end, the worst of three",
+        header: vec![String::new(), format!("with {letters}")],
         rows: figures.iter().filter_map(row).collect(),
     }
 }

@@ -84,7 +84,7 @@ const fn limit(name: &'static str, label: &'static str) -> Rate {
 }
 
 /// Events per second, in the order they are shown.
-pub const RATES: [Rate; 18] = [
+pub const RATES: [Rate; 22] = [
     ours("drain", "drain: backlog to committed and acknowledged, the relay waiting"),
     ours("drain_beside", "the same with the relay at work beside it"),
     ours("drain_relay", "drain and relay: backlog to confirmed on the feed"),
@@ -103,6 +103,10 @@ pub const RATES: [Rate; 18] = [
     ours("empty_ledger", "drain into an empty ledger, beside the next"),
     ours("full_ledger", "drain into a full ledger"),
     ours("backlog_drain", "drain of a long backlog, events of 1 KB"),
+    ours("dlq_parking", "dead letters parked from their queue"),
+    ours("dlq_replay", "dead letters replayed to resolved, beside a live lane of 500/s"),
+    ours("dlq_replay_rest", "the same without the live lane"),
+    ours("dlq_drain", "drain in the same place, before them"),
 ];
 
 /// What must hold.
@@ -115,6 +119,10 @@ pub enum Bound {
     Kibibytes(u64),
     /// None at all.
     Zero,
+    /// At least so many a second.
+    Rate(u64),
+    /// At most so many hundredths of another figure.
+    RatioAtMost { of: &'static str, most: u64 },
 }
 
 pub struct Promise {
@@ -123,7 +131,7 @@ pub struct Promise {
     pub bound: Bound,
 }
 
-pub const PROMISES: [Promise; 14] = [
+pub const PROMISES: [Promise; 20] = [
     Promise {
         label: "drain of the bare posting loop",
         name: "drain",
@@ -182,6 +190,20 @@ pub const PROMISES: [Promise; 14] = [
         name: "memory_backlog_kib",
         bound: Bound::Kibibytes(150 * 1024),
     },
+    Promise { label: "dead letters parked a second", name: "dlq_parking", bound: Bound::Rate(5_000) },
+    Promise {
+        label: "replay to resolved of the drain",
+        name: "dlq_replay",
+        bound: Bound::Ratio { of: "dlq_drain", least: 50 },
+    },
+    Promise {
+        label: "live lane beside a replay, p99 of that without",
+        name: "dlq_live_beside_p99",
+        bound: Bound::RatioAtMost { of: "dlq_live_alone_p99", most: 200 },
+    },
+    Promise { label: "dead letters listed", name: "dlq_list_us", bound: Bound::Microseconds(1_000_000) },
+    Promise { label: "dead letters grouped", name: "dlq_groups_us", bound: Bound::Microseconds(1_000_000) },
+    Promise { label: "dead letters filtered", name: "dlq_filter_us", bound: Bound::Microseconds(1_000_000) },
 ];
 
 impl Promise {
@@ -199,6 +221,14 @@ impl Promise {
             Bound::Kibibytes(most) => {
                 let size = results.median(self.name)?;
                 (format!("{} MiB", size / 1024), format!("≤ {} MiB", most / 1024), size <= most)
+            }
+            Bound::Rate(least) => {
+                let rate = results.median(self.name)?;
+                (grouped(rate), format!("≥ {}", grouped(least)), rate >= least)
+            }
+            Bound::RatioAtMost { of, most } => {
+                let ratio = results.ratio(self.name, of)?;
+                (hundredths(ratio), format!("≤ {}", hundredths(most)), ratio <= most)
             }
             Bound::Zero => {
                 let rows = results.median(self.name)?;

@@ -79,12 +79,18 @@ impl Feed<'_> {
         let mut now = progress(&mut *self.pool.acquire().await?, self.replay.id).await?;
         let mut pace = Pace::new(self.rate);
         let mut quiet_since = Instant::now();
+        let (mut look, mut next_look) = (LOOK, Instant::now());
         loop {
-            let (before, asked) = (now, Instant::now());
-            (now.resolved, now.failed, now.held) = outcomes(&mut *self.pool.acquire().await?, self.replay.id).await?;
-            // Counting a large replay takes a while; it must not keep the database busy.
-            let look = LOOK.max(asked.elapsed() * 4);
-            show(bar, &now);
+            let before = now;
+            let asked = Instant::now();
+            if asked >= next_look {
+                (now.resolved, now.failed, now.held) =
+                    outcomes(&mut *self.pool.acquire().await?, self.replay.id).await?;
+                // Counting a large replay takes a while; it must not keep the database busy.
+                look = LOOK.max(asked.elapsed() * 4);
+                next_look = Instant::now() + look;
+                show(bar, &now);
+            }
             let failed = self.max_failures.is_some_and(|most| now.failed > most);
             if failed && (now.under_way() == 0 || quiet_since.elapsed() > LAST_WORDS) {
                 return Ok(End::Failures);

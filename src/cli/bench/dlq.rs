@@ -1,0 +1,181 @@
+//! Dead letters by the hundred thousand: parked from the queue, looked at, and replayed to *resolved* beside a live lane. What an
+//! admin types is measured as an admin types it: the built program, from its start to its end.
+
+use std::process::Stdio;
+use std::time::{Duration, Instant};
+
+use tokio::process::Command;
+use tokio::sync::watch;
+
+use super::drain::{self, Backlog, as_u64, until};
+use super::latency::{self, microseconds, rank};
+use super::orders::{HALF_WINDOW, Order, TENANT, publish_all};
+use super::place::Place;
+use super::rate;
+use super::results::Results;
+use crate::parking::DEAD_LETTER_QUEUE;
+use crate::platform::amqp::{Connection, OutMessage};
+
+/// Replayed beside the live lane; the others without it.
+const BESIDE: usize = 100_000;
+/// Events per second on the live lane.
+const LIVE_RATE: usize = 500;
+const LIVE_SECONDS: usize = 10;
+/// Orders that are not letters: their numbers must differ, or they would be duplicates.
+const LIVE_FIRST: usize = 100_000_000;
+const DRAIN_FIRST: usize = 200_000_000;
+/// The selection of the replay beside the live lane, and what follows it.
+const ORDINARY: &str = "ecommerce.order.completed";
+const IMPORTED: &str = "ecommerce.order.imported";
+/// An exchange that leads every routing key to the dead-letter queue.
+const EXCHANGE: &str = "fis.bench.exchange";
+/// Each look is taken so often, and the worst counts.
+const LOOKS: usize = 3;
+
+pub async fn measure(place: &Place, letters: usize, events: usize, results: &mut Results) -> anyhow::Result<()> {
+    let drained =
+        drain::backlog(place, Backlog { first: DRAIN_FIRST, relay_waits: true, ..Backlog::of(events) }).await?;
+    results.add("dlq_drain", drained.drain);
+    results.add("dlq_letters", as_u64(letters));
+    let beside = BESIDE.min(letters / 2);
+    dead_letter(place, letters, beside).await?;
+    let mut services = drain::start(place, 1).await?;
+    park(place, letters, results).await?;
+    drain::all_relayed(&place.postgres.pool, &services, letters).await?;
+    look(place, letters, results).await?;
+
+    results.add("dlq_live_alone_p99", live(place, LIVE_FIRST).await?);
+    let (took, p99) = tokio::try_join!(replay(place, ORDINARY, beside), live(place, LIVE_FIRST + BESIDE))?;
+    results.add("dlq_replay", rate(beside, took));
+    results.add("dlq_live_beside_p99", p99);
+    let rest = replay(place, IMPORTED, letters - beside).await?;
+    results.add("dlq_replay_rest", rate(letters - beside, rest));
+    results.add("dlq_replay_all_us", microseconds(took + rest));
+    drain::stop(place, &mut services).await
+}
+
+/// Puts orders into the dead-letter queue, as if the broker had given them up; the service does not run yet.
+async fn dead_letter(place: &Place, letters: usize, beside: usize) -> anyhow::Result<()> {
+    let message = |number: usize| {
+        let order = Order { run: &place.name, number };
+        // The broker keeps the routing key of a letter in its `x-death`; here it comes with the key itself.
+        let mut message = order.message();
+        message.exchange = EXCHANGE.to_owned();
+        message.routing_key = (if number < beside { ORDINARY } else { IMPORTED }).to_owned();
+        message
+    };
+    bind(place).await?;
+    let windows = (0..letters)
+        .step_by(HALF_WINDOW)
+        .map(|first| (first..letters.min(first + HALF_WINDOW)).map(message).collect::<Vec<OutMessage>>());
+    publish_all(place, windows).await?;
+    Ok(())
+}
+
+async fn bind(place: &Place) -> anyhow::Result<()> {
+    let exchange = serde_json::json!({ "type": "topic", "durable": true });
+    place.management.put_json(&place.path("exchanges", EXCHANGE), &exchange).await?;
+    let binding = serde_json::json!({ "routing_key": "#" });
+    let path = place.path("bindings", &format!("e/{EXCHANGE}/q/{DEAD_LETTER_QUEUE}"));
+    place.management.post_json(&path, &binding).await?;
+    Ok(())
+}
+
+/// From the start of the service, which parks at once, until the last letter is in the table and acknowledged.
+async fn park(place: &Place, letters: usize, results: &mut Results) -> anyhow::Result<()> {
+    let (started, ahead) = (Instant::now(), parked(place).await?);
+    let target = i64::try_from(letters)?;
+    until("every letter is parked", letters, async || Ok(parked(place).await? >= target)).await?;
+    let connection = Connection::open(&place.config.amqp, "fis bench").await?;
+    until(
+        "the dead-letter queue is empty",
+        letters,
+        async || Ok(connection.ready_count(DEAD_LETTER_QUEUE).await? == 0),
+    )
+    .await?;
+    let time = started.elapsed();
+    connection.close().await;
+    results.add("dlq_parking", rate(letters.saturating_sub(usize::try_from(ahead)?), time));
+    Ok(())
+}
+
+async fn parked(place: &Place) -> Result<i64, sqlx::Error> {
+    sqlx::query_scalar("select count(*) from fis_dead_letter where status in ('parked', 'replaying')")
+        .fetch_one(&place.postgres.pool)
+        .await
+}
+
+/// The looks of an admin: the worst of each, from the start of the program to its end.
+async fn look(place: &Place, letters: usize, results: &mut Results) -> anyhow::Result<()> {
+    // As autovacuum does it within its minute; without it the index alone does not answer.
+    sqlx::raw_sql("vacuum analyze fis_dead_letter").execute(&place.postgres.pool).await?;
+    let looks: [(&str, &[&str]); 3] = [
+        ("dlq_list_us", &["dlq", "list"]),
+        ("dlq_groups_us", &["dlq", "groups"]),
+        (
+            "dlq_filter_us",
+            &["dlq", "list", "--text", "nowhere", "--tenant", TENANT, "--min-amount", "10", "--sort", "amount"],
+        ),
+    ];
+    for (name, args) in looks {
+        let mut worst = Duration::ZERO;
+        for _ in 0..LOOKS {
+            worst = worst.max(fis(place, args).await?.0);
+        }
+        results.add(name, microseconds(worst));
+    }
+    let (_, said) = fis(place, &["dlq", "list", "--json", "--limit", "1"]).await?;
+    anyhow::ensure!(said["total"] == letters, "{} of {letters} letters are listed", said["total"]);
+    Ok(())
+}
+
+/// Replays to the end; every letter must be resolved.
+async fn replay(place: &Place, key: &str, letters: usize) -> anyhow::Result<Duration> {
+    let (took, said) = fis(place, &["dlq", "replay", "--routing-key", key, "--yes", "--json"]).await?;
+    let resolved = &said["progress"]["resolved"];
+    anyhow::ensure!(*resolved == letters, "{resolved} of {letters} letters are resolved");
+    Ok(took)
+}
+
+/// Publishes to the live lane at its rate; the worst hundredth from the moment an event was due to its commit.
+async fn live(place: &Place, first: usize) -> anyhow::Result<u64> {
+    let pool = &place.postgres.pool;
+    let base = drain::posted(pool).await?;
+    let (finished, finish) = watch::channel(false);
+    let looking = tokio::spawn(latency::look(pool.clone(), finish));
+    let events = LIVE_RATE * LIVE_SECONDS;
+    let publishing = latency::publish(place.config.clone(), place.name.clone(), first, LIVE_RATE, events);
+    let due = publishing.await?;
+    let target = i64::try_from(events)?;
+    let count = "select count(*) from fis_journal_entry where tenant_id = $1 and seq > $2 and lane = 'live'";
+    until("the live lane is empty", events, async || {
+        Ok(sqlx::query_scalar::<_, i64>(count).bind(TENANT).bind(base).fetch_one(pool).await? >= target)
+    })
+    .await?;
+    drop(finished);
+    let looks = looking.await??;
+    let mut times = Vec::with_capacity(events);
+    for (number, seq) in latency::places(pool, &place.name, base).await? {
+        let Some(due) = number.checked_sub(first).and_then(|index| due.get(index)) else { continue };
+        times.push(microseconds(latency::committed(&looks, seq)? - *due));
+    }
+    anyhow::ensure!(times.len() == events, "{} of {events} live events were posted", times.len());
+    times.sort_unstable();
+    Ok(rank(&times, 990))
+}
+
+/// The built program to its end, and what it said where that is JSON.
+async fn fis(place: &Place, args: &[&str]) -> anyhow::Result<(Duration, serde_json::Value)> {
+    let mut command = Command::new(std::env::current_exe()?);
+    command
+        .args(args)
+        .env("FIS_DATABASE_URL", place.config.database.url.expose())
+        .stdin(Stdio::null())
+        .kill_on_drop(true);
+    let started = Instant::now();
+    let output = command.output().await?;
+    let took = started.elapsed();
+    let said = String::from_utf8_lossy(&output.stderr);
+    anyhow::ensure!(output.status.success(), "fis {} failed: {said}", args.join(" "));
+    Ok((took, serde_json::from_slice(&output.stdout).unwrap_or_default()))
+}
