@@ -16,6 +16,7 @@ mod receipt;
 mod revert;
 mod run;
 mod status;
+mod tie_out;
 mod topology;
 mod trial_balance;
 mod verify;
@@ -85,6 +86,8 @@ enum Command {
     Journal(journal::Journal),
     /// Debit, credit and balance of every account
     TrialBalance(trial_balance::Trial),
+    /// Whether everything that was received on a day is posted, held, parked or otherwise accounted for
+    TieOut(tie_out::Tie),
     /// The journal as a file for a spreadsheet, beancount or hledger
     Export(export::Export),
     /// Watch, prove or send again what fis has announced
@@ -124,6 +127,7 @@ impl Cli {
             Command::Dlq(command) => command.run(&config).await,
             Command::Journal(journal) => journal.run(&config).await,
             Command::TrialBalance(trial) => trial.run(&config).await,
+            Command::TieOut(tie) => tie.run(&config).await,
             Command::Export(export) => export.run(&config).await,
             Command::Feed(command) => command.run(&config).await,
             Command::Verify(verify) => verify.run(&config).await,
@@ -222,6 +226,10 @@ fn table(header: &[&str]) -> comfy_table::Table {
 fn print_json(value: &impl serde::Serialize) -> anyhow::Result<()> {
     println!("{}", serde_json::to_string_pretty(value)?);
     Ok(())
+}
+
+fn plural(count: i64, noun: &str) -> String {
+    if count == 1 { format!("1 {noun}") } else { format!("{count} {noun}s") }
 }
 
 /// Who is at the keyboard, for what is recorded.

@@ -235,14 +235,7 @@ impl Pipeline {
     fn item<'e>(&self, event: &'e Event<'_>, books: &HashMap<TenantId, Arc<Books>>) -> Item<'e> {
         let inbound = match &event.read {
             Ok(inbound) => inbound,
-            Err(undecodable) => {
-                return Item {
-                    facts: None,
-                    step: Step::Fail(undecodable.failure.clone()),
-                    member: event.origin.member(),
-                    source: &event.origin,
-                };
-            }
+            Err(undecodable) => return unreadable(event, undecodable.failure.clone(), books),
         };
         let books = books.get(&inbound.tenant_id);
         let step = match books {
@@ -262,12 +255,14 @@ impl Pipeline {
             Step::Reverse { .. } => true,
             Step::Post { .. } | Step::Ignore => false,
         };
+        let fails = matches!(step, Step::Fail(_) | Step::Reverse { .. });
         let own_policy = books.filter(|_| may_wait).and_then(|books| books.retry_policy(inbound));
         let policy = own_policy.unwrap_or(&self.policy).clone();
         Item {
             facts: Some(event.origin.facts(inbound, books.map(|books| books.version), policy)),
             step,
             member: event.origin.member(),
+            arrival: event.origin.arrival(books.map(AsRef::as_ref), fails.then_some(inbound)),
             source: &event.origin,
         }
     }
@@ -291,6 +286,18 @@ impl Event<'_> {
         let tenant = self.read.as_ref().map_or("", |event| event.tenant_id.as_str());
         let sum = tenant.bytes().fold(0usize, |sum, byte| sum.wrapping_mul(31).wrapping_add(usize::from(byte)));
         sum % posters
+    }
+}
+
+/// What mapping makes of an event that could not be read, or that PostgreSQL refuses.
+fn unreadable<'e>(event: &'e Event<'_>, failure: Failure, books: &HashMap<TenantId, Arc<Books>>) -> Item<'e> {
+    let books = event.origin.tenant_id().and_then(|tenant| books.get(tenant));
+    Item {
+        facts: None,
+        step: Step::Fail(failure),
+        member: event.origin.member(),
+        arrival: event.origin.arrival(books.map(AsRef::as_ref), event.read.as_ref().ok()),
+        source: &event.origin,
     }
 }
 

@@ -20,7 +20,7 @@ use crate::journal;
 use crate::journal::books::{BooksError, BooksShelf};
 use crate::journal::read::Place;
 use crate::outbox::{self, Entries, Recent, Relay};
-use crate::parking::Parking;
+use crate::parking::{Parking, TenantDay};
 use crate::pipeline::Pipeline;
 use crate::platform::amqp::management::Management;
 use crate::platform::amqp::topology::{Topology, is_lossy, report};
@@ -212,6 +212,7 @@ fn start(config: &Config, parts: &Parts, health: &Health, tasks: &mut Tasks) {
         default_tenant: pipeline.default_tenant.clone(),
         health: health.clone(),
         properties: outbox::properties_text,
+        day: tenant_day(pipeline.books.clone()),
     };
     let stop = tasks.then.clone();
     tasks.spawn("relay", async move { relay.run(&stop).await });
@@ -225,6 +226,13 @@ fn start(config: &Config, parts: &Parts, health: &Health, tasks: &mut Tasks) {
     tasks.spawn("letters", async move { loops::watch_letters(&watched, &stop).await });
     let (stop, config, health) = (tasks.first.clone(), config.clone(), health.clone());
     tasks.spawn("intake", async move { loops::intake(&config, &pipeline, &health, &stop).await });
+}
+
+/// The tenants' days, by the zones of their books; a tenant without books has UTC.
+fn tenant_day(books: BooksShelf) -> TenantDay {
+    Box::new(move |tenant, instant| {
+        books.view().get(tenant).map_or_else(|| instant.date_naive(), |books| books.calendar.local_date(instant))
+    })
 }
 
 /// The journal, as the relay reads it.

@@ -11,6 +11,7 @@ use anyhow::Context;
 use serde_json::json;
 
 use crate::domain::books::{Act, Books, Change, Mistake, Position, Thing};
+use crate::domain::period::Period;
 use crate::journal::books::{self, Against, BooksError, Outlook};
 use crate::platform::config::Config;
 use crate::platform::postgres::Postgres;
@@ -124,12 +125,7 @@ impl Apply {
         if !self.json {
             plan::print(&outlook);
         }
-        let closes = |change: &Change| change.act == Act::Closed && change.thing == Thing::Period;
-        if outlook.plan.changes.iter().any(closes)
-            && let Some(warning) = super::dlq::offer::before_closing(&postgres, &outlook.tenant_id).await?
-        {
-            eprintln!("fis: warning: {warning}");
-        }
+        self.warn_of_closing(&postgres, &source, &outlook).await?;
         if outlook.plan.is_empty() {
             return self.done(&outlook, false, 0);
         }
@@ -152,6 +148,21 @@ impl Apply {
             Err(BooksError::Mistakes(mistakes)) => complain(&self.file, &mistakes, self.json),
             Err(error) => Err(error.into()),
         }
+    }
+
+    /// Money that is dated in a period to be closed, and not in the books.
+    async fn warn_of_closing(&self, postgres: &Postgres, source: &str, outlook: &Outlook) -> anyhow::Result<()> {
+        let Ok(books) = Books::parse(source, 0) else { return Ok(()) };
+        let closes = |period: &&Period| {
+            let is_closed = |change: &Change| change.act == Act::Closed && change.thing == Thing::Period;
+            outlook.plan.changes.iter().any(|change| is_closed(change) && change.name == period.name)
+        };
+        for period in books.calendar.periods().iter().filter(closes) {
+            if let Some(warning) = super::dlq::offer::before_closing(postgres, &outlook.tenant_id, period).await? {
+                eprintln!("fis: warning: {warning}");
+            }
+        }
+        Ok(())
     }
 
     /// Dead letters that would now post. The books are in force whatever comes of this.

@@ -21,6 +21,7 @@ use std::process::ExitCode;
 use chrono::{DateTime, Utc};
 use rust_decimal::Decimal;
 
+use super::plural;
 use crate::platform::config::Config;
 
 /// Wrong usage: somebody has to confirm, and nobody is there.
@@ -114,8 +115,4 @@ fn age(now: DateTime<Utc>, then: DateTime<Utc>) -> String {
         3600..172_800 => format!("{}h", seconds / 3600),
         _ => format!("{}d", seconds / 86_400),
     }
-}
-
-fn plural(count: i64, noun: &str) -> String {
-    if count == 1 { format!("1 {noun}") } else { format!("{count} {noun}s") }
 }

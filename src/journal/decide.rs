@@ -6,6 +6,7 @@ use std::collections::{BTreeMap, HashMap, HashSet};
 use chrono::{DateTime, NaiveDate, Utc};
 
 use super::item::{Item, ItemFacts, RetryMessage, Source, Step};
+use super::received::{Column, Counts, OwnLetter, Passage, Standing};
 use super::tally::{self, Tally, TallyPlan};
 use crate::domain::books::{Books, ReversalRequest};
 use crate::domain::chain::{ChainHead, ChainedEntry, Provenance};
@@ -61,6 +62,12 @@ pub struct Known {
     pub heads: BTreeMap<TenantId, ChainHead>,
     pub posted: HashMap<EventKey, Posted>,
     pub originals: HashMap<EventKey, Original>,
+    /// What of the batch is held, as it is counted.
+    pub held: HashMap<EventKey, Standing>,
+    /// Something is held, for somebody.
+    pub any_held: bool,
+    /// The dead letters that items are replays of, by place.
+    pub letters: Vec<Option<OwnLetter>>,
     pub tally: Tally,
 }
 
@@ -68,14 +75,17 @@ pub struct Known {
 #[derive(Default)]
 pub struct Plan {
     pub entries: Vec<ChainedEntry>,
+    /// The day of receipt of each entry; `None` for what nobody sent.
+    pub received_on: Vec<Option<NaiveDate>>,
     pub held: Vec<HeldRow>,
     /// Held by this batch, until it posted other content under the same id: they come back at once, to be rejected.
     pub overtaken: Vec<HeldRow>,
-    pub rejected: Vec<DeadLetter>,
+    pub rejected: Vec<RejectedRow>,
     /// Events that were held and now are not.
     pub released: Vec<EventKey>,
     pub moved: HashSet<TenantId>,
     pub tally: TallyPlan,
+    pub counts: Counts,
     /// The events that the batch reverses: an entry among them is kept in hand for its reversal.
     reversed: HashSet<EventKey>,
 }
@@ -86,6 +96,13 @@ pub struct HeldRow {
     pub attempts: u32,
     pub due_at: DateTime<Utc>,
     pub retry: RetryMessage,
+    pub standing: Standing,
+    pub event_date: NaiveDate,
+}
+
+pub struct RejectedRow {
+    pub letter: DeadLetter,
+    pub passage: Passage,
 }
 
 /// The events that the batch wants to reverse.
@@ -106,9 +123,10 @@ pub fn decide(
 ) -> (Vec<Verdict>, Plan) {
     let mut plan = Plan { reversed: reversed_events(&items).into_iter().collect(), ..Plan::default() };
     let mut verdicts = Vec::with_capacity(items.len());
-    for mut item in items {
+    for (place, mut item) in items.into_iter().enumerate() {
         let member = item.member.take();
-        let verdict = decide_one(item, known, &mut plan, now, jitter);
+        let letter = known.letters.get(place).copied().flatten();
+        let verdict = decide_one(item, letter, known, &mut plan, now, jitter);
         if let Some(member) = member {
             tally::count(member, &verdict, &mut known.tally, &mut plan.tally);
         }
@@ -119,44 +137,65 @@ pub fn decide(
 
 fn decide_one(
     item: Item<'_>,
+    letter: Option<OwnLetter>,
     known: &mut Known,
     plan: &mut Plan,
     now: DateTime<Utc>,
     jitter: &mut dyn FnMut() -> u64,
 ) -> Verdict {
-    let Item { facts, step, source, .. } = item;
+    let Item { facts, step, source, arrival, .. } = item;
+    let mut passage = Passage { arrival, ours: letter.is_some(), letter, held: None };
     let Some(facts) = facts else {
         let Step::Fail(failure) = step else { unreachable!("an event without an identity was never mapped") };
-        return reject(plan, source, failure);
+        return reject(plan, source, failure, passage);
     };
     let key = (facts.tenant_id.clone(), facts.event_id.clone());
     // Its own retry came: however that ends, it is not held as it was.
     if facts.attempts > 0 {
         plan.released.push(key.clone());
+        passage.ours = true;
+        passage.held = known.held.remove(&key);
     }
     // The ledger's word goes before anything the books say today: what is posted stays posted.
     if let Some(posted) = known.posted.get(&key) {
         if posted.payload_hash == facts.payload_hash {
+            plan.counts.copy(&key.0, &passage);
+            plan.counts.held_to(&key.0, passage.held.or_else(|| known.held.remove(&key)), Column::Duplicate);
             plan.released.push(key);
             return Verdict::Duplicate(Some(posted.receipt.clone()));
         }
         let detail = format!("event `{}` is posted as {} with other content", facts.event_id, posted.receipt.entry_id);
         let posted = Some(posted.clone());
         let failure = Failure::new(Reason::IdempotencyConflict, detail);
-        plan.rejected.push(source.dead_letter(failure.clone()));
+        plan.rejected.push(RejectedRow { letter: source.dead_letter(failure.clone()), passage });
         return Verdict::Rejected { failure, posted };
     }
     let outcome = match step {
-        Step::Ignore => return Verdict::Ignored,
+        Step::Ignore => {
+            plan.counts.held_to(&key.0, passage.held, Column::Ignored);
+            if !passage.ours {
+                plan.counts.add(&key.0, arrival.on, Column::Ignored, 1, arrival.money);
+            }
+            return Verdict::Ignored;
+        }
         Step::Fail(failure) => Err(failure),
         Step::Post { entry, rule } => Ok((entry, rule, None)),
         Step::Reverse { request, books } => reverse(&facts.tenant_id, request, &books, known),
     };
     match outcome {
-        Ok((entry, rule, reverses)) => Verdict::Posted(append(facts.origin(rule), entry, reverses, known, plan, now)),
+        Ok((entry, rule, reverses)) => {
+            let day = passage.day();
+            plan.counts.no_longer_held(&key.0, &passage);
+            plan.counts.held_to(&key.0, known.held.remove(&key), Column::Duplicate);
+            let receipt = append(facts.origin(rule), entry, reverses, Some(day), known, plan, now);
+            if let Some(entry) = plan.entries.last() {
+                plan.counts.entry(entry, day);
+            }
+            Verdict::Posted(receipt)
+        }
         Err(failure) => match failure.reason.disposition() {
-            Disposition::Reject => reject(plan, source, failure),
-            Disposition::Hold => hold(plan, facts, source, failure, now, jitter()),
+            Disposition::Reject => reject(plan, source, failure, passage),
+            Disposition::Hold => hold(plan, known, (facts, passage), source, failure, now, jitter()),
         },
     }
 }
@@ -204,6 +243,7 @@ pub(super) fn append(
     origin: Provenance,
     entry: BalancedEntry,
     reverses: Option<(EventKey, String)>,
+    received_on: Option<NaiveDate>,
     known: &mut Known,
     plan: &mut Plan,
     now: DateTime<Utc>,
@@ -238,17 +278,19 @@ pub(super) fn append(
     plan.released.push(key.clone());
     known.posted.insert(key, Posted { payload_hash, receipt: receipt.clone() });
     plan.entries.push(entry);
+    plan.received_on.push(received_on);
     receipt
 }
 
-fn reject(plan: &mut Plan, source: &dyn Source, failure: Failure) -> Verdict {
-    plan.rejected.push(source.dead_letter(failure.clone()));
+fn reject(plan: &mut Plan, source: &dyn Source, failure: Failure, passage: Passage) -> Verdict {
+    plan.rejected.push(RejectedRow { letter: source.dead_letter(failure.clone()), passage });
     Verdict::Rejected { failure, posted: None }
 }
 
 fn hold(
     plan: &mut Plan,
-    facts: ItemFacts,
+    known: &mut Known,
+    (facts, passage): (ItemFacts, Passage),
     source: &dyn Source,
     failure: Failure,
     now: DateTime<Utc>,
@@ -257,16 +299,35 @@ fn hold(
     let attempts = facts.attempts.saturating_add(1);
     let Some(delay) = facts.policy.delay(attempts, facts.max_attempts, jitter) else {
         let detail = format!("gave up after {} retries: {failure}", facts.attempts);
-        return reject(plan, source, Failure::new(Reason::AttemptsExhausted, detail));
+        return reject(plan, source, Failure::new(Reason::AttemptsExhausted, detail), passage);
     };
     // It is not released after all.
     plan.released.retain(|(tenant, event)| (tenant, event) != (&facts.tenant_id, &facts.event_id));
+    let key = (facts.tenant_id.clone(), facts.event_id.clone());
+    let standing = stand(plan, known.held.get(&key).copied(), &facts.tenant_id, &passage);
+    known.held.insert(key, standing);
     plan.held.push(HeldRow {
         retry: source.retry(attempts),
+        standing,
+        event_date: passage.arrival.event_date,
         facts,
         failure: failure.clone(),
         attempts,
         due_at: now + delay,
     });
     Verdict::Held(failure)
+}
+
+/// How an event that is to be held is counted: as what is held of it already, or not at all where its letter stands for it.
+fn stand(plan: &mut Plan, other: Option<Standing>, tenant: &TenantId, passage: &Passage) -> Standing {
+    let Passage { arrival, letter, held, .. } = *passage;
+    if let Some(standing) = held.or(other) {
+        plan.counts.copy(tenant, passage);
+        return standing;
+    }
+    let day = if letter.is_some_and(|letter| letter.open) { None } else { Some(arrival.on) };
+    if let Some(day) = day {
+        plan.counts.add(tenant, day, Column::Held, 1, arrival.money);
+    }
+    Standing { day, money: arrival.money }
 }

@@ -2,6 +2,7 @@
 
 use std::sync::Arc;
 
+use super::received::Arrival;
 use super::tally::Member;
 use crate::domain::books::{Books, ReversalRequest};
 use crate::domain::chain::Provenance;
@@ -18,6 +19,7 @@ pub struct Item<'a> {
     pub step: Step,
     /// Its place in its publisher's batch, where it has one; known also for events that cannot be read otherwise.
     pub member: Option<Member>,
+    pub arrival: Arrival,
     pub source: &'a (dyn Source + Sync),
 }
 

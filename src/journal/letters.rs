@@ -2,15 +2,16 @@
 //! become resolved in the same transaction, with the entry that proves it. Which letter a message is, its content says:
 //! a header that a publisher could forge decides nothing here.
 
-use std::collections::HashMap;
+use std::collections::{HashMap, HashSet};
 
 use chrono::{DateTime, Utc};
-use sqlx::PgConnection;
+use sqlx::{PgConnection, Row};
 
-use super::decide::Verdict;
+use super::decide::{RejectedRow, Verdict};
 use super::item::Item;
+use super::read;
+use super::received::{Column, Counts, money};
 use crate::domain::chain::ChainedEntry;
-use crate::domain::dead_letter::DeadLetter;
 use crate::domain::ids::entry_id;
 
 /// The content ids of the messages that say they are replays, by place.
@@ -19,11 +20,11 @@ pub fn replayed(items: &[Item<'_>]) -> Vec<Option<String>> {
 }
 
 /// An edited copy that is rejected goes by the name of the letter it was made from: one event, one letter.
-pub async fn adopt(db: &mut PgConnection, rejected: &mut [DeadLetter]) -> Result<(), sqlx::Error> {
+pub async fn adopt(db: &mut PgConnection, rejected: &mut [RejectedRow]) -> Result<(), sqlx::Error> {
     if rejected.is_empty() {
         return Ok(());
     }
-    let ids: Vec<&str> = rejected.iter().map(|letter| letter.id.as_str()).collect();
+    let ids: Vec<&str> = rejected.iter().map(|row| row.letter.id.as_str()).collect();
     let copies: HashMap<String, String> =
         sqlx::query_as("select copy_id, letter_id from fis_dead_letter_edit where copy_id = any($1) order by edit_no")
             .bind(ids)
@@ -31,7 +32,7 @@ pub async fn adopt(db: &mut PgConnection, rejected: &mut [DeadLetter]) -> Result
             .await?
             .into_iter()
             .collect();
-    for letter in rejected {
+    for RejectedRow { letter, .. } in rejected {
         if let Some(original) = copies.get(&letter.id) {
             letter.id.clone_from(original);
         }
@@ -45,6 +46,7 @@ pub async fn settle_replays(
     verdicts: &[Verdict],
     replayed: &[Option<String>],
     now: DateTime<Utc>,
+    counts: &mut Counts,
 ) -> Result<(), sqlx::Error> {
     let mut done = Done::default();
     for (verdict, letter) in verdicts.iter().zip(replayed) {
@@ -58,7 +60,7 @@ pub async fn settle_replays(
         }
     }
     if !done.ids.is_empty() {
-        resolve(db, &done, now).await?;
+        resolve(db, &done, now, counts).await?;
     }
     Ok(())
 }
@@ -78,9 +80,14 @@ impl<'a> Done<'a> {
     }
 }
 
-async fn resolve(db: &mut PgConnection, done: &Done<'_>, now: DateTime<Utc>) -> Result<(), sqlx::Error> {
+async fn resolve(
+    db: &mut PgConnection,
+    done: &Done<'_>,
+    now: DateTime<Utc>,
+    counts: &mut Counts,
+) -> Result<(), sqlx::Error> {
     // Delivered twice in one batch it is posted and its own duplicate: `posted` comes first.
-    sqlx::query(
+    let resolved = sqlx::query(
         "with done (id, entry_id, outcome) as (select * from unnest($1::text[], $2::text[], $3::text[])),
               own as (select distinct on (1) coalesce(e.letter_id, done.id) as id, done.entry_id, done.outcome, e.edit_no
                         from done
@@ -90,25 +97,44 @@ async fn resolve(db: &mut PgConnection, done: &Done<'_>, now: DateTime<Utc>) -> 
                               set status = 'resolved', resolved_as = own.outcome, entry_id = own.entry_id, settled_at = $4
                              from own
                             where d.id = own.id and d.status in ('parked', 'replaying')
-                        returning d.id, own.entry_id, own.outcome, own.edit_no)
-         insert into fis_entry_edit (entry_id, letter_id, edit_no, edited_by, why, edited_at)
-         select r.entry_id, e.letter_id, e.edit_no, e.edited_by, e.why, e.edited_at
-           from resolved r
-           join fis_dead_letter_edit e on e.letter_id = r.id and e.edit_no = r.edit_no
-          where r.outcome = 'posted'
-             on conflict do nothing",
+                        returning d.id, d.tenant_id, d.received_on, d.amount, d.currency, own.entry_id, own.outcome, own.edit_no),
+              edited as (insert into fis_entry_edit (entry_id, letter_id, edit_no, edited_by, why, edited_at)
+                         select r.entry_id, e.letter_id, e.edit_no, e.edited_by, e.why, e.edited_at
+                           from resolved r
+                           join fis_dead_letter_edit e on e.letter_id = r.id and e.edit_no = r.edit_no
+                          where r.outcome = 'posted'
+                             on conflict do nothing)
+         select tenant_id, received_on, amount, currency, entry_id, outcome
+           from resolved
+          where received_on is not null
+          order by id",
     )
     .bind(&done.ids)
     .bind(&done.entries)
     .bind(&done.outcomes)
     .bind(now)
-    .execute(db)
+    .fetch_all(db)
     .await?;
+    let mut booked: HashSet<String> = HashSet::new();
+    for row in &resolved {
+        let (tenant, day, money) = (read::tenant(row)?, row.try_get("received_on")?, money(row)?);
+        match row.try_get("outcome")? {
+            // The entry has taken its place on its day; of several that were edited into one message, that of the first.
+            "posted" if booked.insert(row.try_get("entry_id")?) => counts.add(&tenant, day, Column::Parked, -1, money),
+            "ignored" => counts.move_over(&tenant, Some(day), money, Column::Parked, Column::Ignored),
+            _ => counts.move_over(&tenant, Some(day), money, Column::Parked, Column::Duplicate),
+        }
+    }
     Ok(())
 }
 
 /// The event behind an open letter was posted from another message: the publisher has sent it again, as it was or corrected.
-pub async fn supersede(db: &mut PgConnection, entries: &[ChainedEntry], now: DateTime<Utc>) -> Result<(), sqlx::Error> {
+pub async fn supersede(
+    db: &mut PgConnection,
+    entries: &[ChainedEntry],
+    now: DateTime<Utc>,
+    counts: &mut Counts,
+) -> Result<(), sqlx::Error> {
     if entries.is_empty() {
         return Ok(());
     }
@@ -117,21 +143,26 @@ pub async fn supersede(db: &mut PgConnection, entries: &[ChainedEntry], now: Dat
             entries.iter().map(|$entry| $value).collect::<Vec<_>>()
         };
     }
-    sqlx::query(
+    let superseded = sqlx::query(
         "update fis_dead_letter d
             set status = 'resolved', entry_id = posted.entry_id, settled_at = $5,
                 resolved_as = case when d.payload_hash = posted.payload_hash then 'posted' else 'superseded' end
            from unnest($1::text[], $2::text[], $3::text[], $4::text[]) as posted (tenant_id, event_id, entry_id, payload_hash)
           where d.tenant_id = posted.tenant_id and d.event_id = posted.event_id and d.status in ('parked', 'replaying')
             -- A conflict comes behind what is posted, perhaps in this very batch: nothing was corrected by that.
-            and d.reason <> 'idempotency_conflict'",
+            and d.reason <> 'idempotency_conflict'
+      returning d.tenant_id, d.received_on, d.amount, d.currency",
     )
     .bind(column!(entry => entry.origin.tenant_id.as_str()))
     .bind(column!(entry => entry.origin.event_id.as_str()))
     .bind(column!(entry => entry_id(&entry.origin.tenant_id, entry.seq)))
     .bind(column!(entry => entry.origin.payload_hash.as_str()))
     .bind(now)
-    .execute(db)
+    .fetch_all(db)
     .await?;
+    for row in &superseded {
+        let (tenant, day, money) = (read::tenant(row)?, row.try_get("received_on")?, money(row)?);
+        counts.move_over(&tenant, day, money, Column::Parked, Column::Duplicate);
+    }
     Ok(())
 }

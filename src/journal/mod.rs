@@ -7,10 +7,12 @@
 //! | 2 | `find_posted` | – | which event ids are in the ledger already, and with which hash |
 //! | 3 | `find_originals` | – | only where the batch reverses something |
 //! | – | `find_tally` | – | only where the batch has members of publishers' batches |
+//! | – | `find_held` | – | only where statement 2 saw that something is held |
+//! | – | `find_letters` | replayed letters, in id order | only where the batch has replays |
 //! | – | `decide` (no SQL) | – | walks the batch in delivery order: duplicate, conflict, post, reverse, hold, reject |
-//! | 4 | `insert_entries` | balance rows, in key order | entries, lines, balances, outbox rows and the moved heads in one statement: a round trip is a pause of everybody who waits for the head. It must return a row per head |
+//! | 4 | `insert_entries` | balance rows, in key order | entries, lines, balances, outbox rows, what was received (`received`) and the moved heads in one statement: a round trip is a pause of everybody who waits for the head. It must return a row per head |
 //! | 5 | `insert_retries`, `upsert_dead_letters`, `insert_announcements` | – | only where the batch has some: what else leaves, decided in the same commit |
-//! | 6 | `release_held`, `upsert_held`, `free_waiting_for`, `settle_replays`, `supersede`, `write_tally` | waiting outbox rows, those that the relay has locked left out | only where the batch has some, or statement 4 saw that something is held or a letter open |
+//! | 6 | `release_held`, `upsert_held`, `free_waiting_for`, `settle_replays`, `supersede`, `write_tally`, `Counts::write` | waiting outbox rows, those that the relay has locked left out | only where the batch has some, or statement 4 saw that something is held or a letter open |
 //! | 7 | `is_whole` | – | only behind 5 and 6: in a broken transaction it fails, so `commit` can not pretend |
 //!
 //! A batch has the same result as its events posted one by one in delivery order. Several instances may post at once: a
@@ -26,10 +28,12 @@ mod letters;
 mod post;
 pub mod read;
 mod receipt;
+mod received;
 pub mod report;
 mod revert;
 mod statements;
 mod tally;
+pub mod tie_out;
 mod waiting;
 
 pub use batches::{StoredBatch, find_batch};
@@ -37,6 +41,7 @@ pub use decide::{Known, Original, Plan, Posted, Receipt, Verdict, decide};
 pub use item::{Item, ItemFacts, RetryMessage, Source, Step};
 pub use post::{Committed, PostError, Rehearsal, drop_unique, post, rehearse};
 pub use receipt::{Account, Letter, account_of};
+pub use received::{Arrival, Column, Counts, Passage};
 pub use revert::{RevertError, revert};
 pub use tally::{BatchProgress, Member, Progress};
 pub use waiting::PropertiesText;

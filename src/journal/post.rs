@@ -11,7 +11,7 @@ use super::item::Item;
 use super::statements;
 use super::tally::BatchProgress;
 use super::waiting::{self, PropertiesText};
-use super::{batches, held, letters};
+use super::{batches, held, letters, received};
 use crate::domain::chain::ChainedEntry;
 use crate::domain::ids::TenantId;
 use crate::platform::faults::{self, crash_point};
@@ -88,40 +88,45 @@ async fn write(
     let mut known = read(db, &mut items).await?;
     let now = time::now();
     let replayed = letters::replayed(&items);
+    known.letters = received::find_letters(&mut *db, &replayed).await?;
     let (verdicts, mut plan) = decide(items, &mut known, now, &mut || fastrand::u64(0..=1000));
+    let posted = plan.counts.take_posted();
     let seen = match plan.entries.is_empty() {
-        false => Some(statements::insert_entries(&mut *db, &plan.entries, &known.heads, &plan.moved).await?),
+        false => Some(statements::insert_entries(&mut *db, &plan, &known.heads, &posted).await?),
         true => None,
     };
     let places = waiting::insert_retries(&mut *db, &plan.held).await?;
     waiting::insert_retries(&mut *db, &plan.overtaken).await?;
     letters::adopt(&mut *db, &mut plan.rejected).await?;
+    let letters_before = waiting::forget_told(&mut *db, &mut plan.rejected).await?;
     // Before their announcements: drawing an id gives a transaction no number yet, and without one the relay does not wait
     // for it (`outbox::floor`). Where no head is locked, this does.
-    waiting::upsert_dead_letters(&mut *db, &plan.rejected, now).await?;
+    waiting::upsert_dead_letters(&mut *db, &plan.rejected, &letters_before, now, &mut plan.counts).await?;
     waiting::insert_announcements(&mut *db, &plan, now, properties).await?;
     // Mostly nothing is held and no letter is open, for nobody. What is held for these tenants cannot change meanwhile: their
     // heads are locked.
-    let held_before = seen.is_none_or(|seen| seen.held);
-    if held_before {
+    if known.any_held {
         waiting::release_held(&mut *db, &plan.released).await?;
     }
     waiting::upsert_held(&mut *db, &plan.held, &places, now).await?;
     // After `upsert_held`: an event may wait for a later one of the same batch.
-    if !plan.entries.is_empty() && (held_before || !plan.held.is_empty()) {
+    if !plan.entries.is_empty() && (known.any_held || !plan.held.is_empty()) {
         held::free_waiting_for(&mut *db, &plan.entries).await?;
     }
-    letters::settle_replays(&mut *db, &verdicts, &replayed, now).await?;
+    letters::settle_replays(&mut *db, &verdicts, &replayed, now, &mut plan.counts).await?;
     if seen.is_some_and(|seen| seen.letters) || !plan.rejected.is_empty() {
-        letters::supersede(&mut *db, &plan.entries, now).await?;
+        letters::supersede(&mut *db, &plan.entries, now, &mut plan.counts).await?;
     }
     let batches = batches::write_tally(&mut *db, &known.tally, &plan.tally, now).await?;
-    let is_plain = seen.is_some_and(|seen| !seen.held && !seen.letters)
+    let is_plain = seen.is_some_and(|seen| !seen.letters)
+        && !known.any_held
+        && plan.counts.is_empty()
         && plan.held.is_empty()
         && plan.overtaken.is_empty()
         && plan.rejected.is_empty()
         && batches.is_empty()
         && replayed.iter().all(Option::is_none);
+    plan.counts.write(&mut *db).await?;
     if !is_plain {
         statements::is_whole(&mut *db).await?;
     }
@@ -144,7 +149,7 @@ async fn read(db: &mut PgConnection, items: &mut [Item<'_>]) -> Result<Known, Po
     }
     known.heads = heads.into_iter().map(|(tenant, head)| (tenant, head.chain)).collect();
     if !mutant(mutants::UNIQUE_DROPPED) {
-        known.posted = statements::find_posted(&mut *db, items).await?;
+        (known.posted, known.any_held) = statements::find_posted(&mut *db, items).await?;
     }
     let reversed = reversed_events(items);
     if !reversed.is_empty() {
@@ -155,6 +160,9 @@ async fn read(db: &mut PgConnection, items: &mut [Item<'_>]) -> Result<Known, Po
         item.member = item.member.take().filter(|member| known.heads.contains_key(&member.tenant_id));
     }
     known.tally = batches::find_tally(&mut *db, items).await?;
+    if known.any_held {
+        known.held = received::find_held(&mut *db, items).await?;
+    }
     Ok(known)
 }
 

@@ -6,6 +6,7 @@ use sqlx::{PgConnection, PgPool, Row};
 
 use super::books::{BooksError, stored};
 use super::decide::{Known, Plan, Receipt, append, reverse};
+use super::received::Counts;
 use super::statements;
 use crate::domain::books::{Books, ReversalRequest};
 use crate::domain::canonical::payload_hash;
@@ -67,8 +68,8 @@ pub async fn revert(
     let origin = provenance(tenant, &entry_id, by, why, now, books.version)?;
     let (entry, _, reverses) = reverse(tenant, request, &books, &known)?;
     let mut plan = Plan::default();
-    let receipt = append(origin, entry, reverses, &mut known, &mut plan, now);
-    statements::insert_entries(&mut transaction, &plan.entries, &known.heads, &plan.moved).await?;
+    let receipt = append(origin, entry, reverses, None, &mut known, &mut plan, now);
+    statements::insert_entries(&mut transaction, &plan, &known.heads, &Counts::default()).await?;
     transaction.commit().await?;
     Ok(receipt)
 }

@@ -1,14 +1,15 @@
 //! The SQL of posting, in the order of the phase table. Each statement takes the caller's connection and can only run inside
 //! the caller's transaction. Batches travel as arrays.
 
-use std::collections::{BTreeMap, HashMap, HashSet};
+use std::collections::{BTreeMap, HashMap};
 
 use rust_decimal::Decimal;
 use sqlx::{PgConnection, Row};
 
-use super::decide::{EventKey, Original, Posted, Receipt};
+use super::decide::{EventKey, Original, Plan, Posted, Receipt};
 use super::item::Item;
 use super::read;
+use super::received::Counts;
 use crate::domain::chain::{ChainHead, ChainedEntry};
 use crate::domain::entry::Side;
 use crate::domain::ids::{EventId, TenantId};
@@ -45,31 +46,42 @@ pub async fn lock_heads(
     Ok(heads)
 }
 
-pub async fn find_posted(db: &mut PgConnection, items: &[Item<'_>]) -> Result<HashMap<EventKey, Posted>, sqlx::Error> {
+/// What of the batch is posted, and whether anything at all is held, for whomever: mostly nothing is, and every batch asks.
+pub async fn find_posted(
+    db: &mut PgConnection,
+    items: &[Item<'_>],
+) -> Result<(HashMap<EventKey, Posted>, bool), sqlx::Error> {
     let (tenants, events): (Vec<&str>, Vec<&str>) = items
         .iter()
         .filter_map(|item| item.facts.as_ref())
         .map(|facts| (facts.tenant_id.as_str(), facts.event_id.as_str()))
         .unzip();
     if tenants.is_empty() {
-        return Ok(HashMap::new());
+        return Ok((HashMap::new(), false));
     }
     let rows = sqlx::query(
         "select e.tenant_id, e.event_id, e.payload_hash, e.seq, e.entry_id, e.hash
            from unnest($1::text[], $2::text[]) as wanted (tenant_id, event_id)
-           join fis_journal_entry e using (tenant_id, event_id)",
+           join fis_journal_entry e using (tenant_id, event_id)
+          union all
+         select null, null, null, null, null, null
+          where exists (select from fis_held)",
     )
     .bind(tenants)
     .bind(events)
     .fetch_all(db)
     .await?;
-    let mut posted = HashMap::with_capacity(rows.len());
+    let (mut posted, mut any_held) = (HashMap::with_capacity(rows.len()), false);
     for row in rows {
+        if row.try_get::<Option<&str>, _>("tenant_id")?.is_none() {
+            any_held = true;
+            continue;
+        }
         let receipt =
             Receipt { seq: row.try_get("seq")?, entry_id: row.try_get("entry_id")?, hash: row.try_get("hash")? };
         posted.insert(event_key(&row)?, Posted { payload_hash: row.try_get("payload_hash")?, receipt });
     }
-    Ok(posted)
+    Ok((posted, any_held))
 }
 
 fn event_key(row: &sqlx::postgres::PgRow) -> Result<EventKey, sqlx::Error> {
@@ -124,21 +136,20 @@ pub async fn find_originals(
 pub struct Seen {
     /// How far the write-ahead log has come.
     pub position: i64,
-    /// Something is held, for whomever.
-    pub held: bool,
     /// A dead letter is open, of whomever.
     pub letters: bool,
 }
 
-/// Writes the entries: rows, lines, balances, outbox, and the heads that point to the last of them. One statement, because each
+/// Writes the entries: rows, lines, balances, outbox, what was received, and the heads that point to the last of them. One statement, because each
 /// round trip is a pause of the one transaction at a time that a tenant has. It must find every head: a head that is gone
 /// means that the lock was not held.
 pub async fn insert_entries(
     db: &mut PgConnection,
-    entries: &[ChainedEntry],
+    plan: &Plan,
     heads: &BTreeMap<TenantId, ChainHead>,
-    moved: &HashSet<TenantId>,
+    received: &Counts,
 ) -> Result<Seen, sqlx::Error> {
+    let Plan { entries, moved, .. } = plan;
     macro_rules! column {
         ($entry:ident => $value:expr) => {
             entries.iter().map(|$entry| $value).collect::<Vec<_>>()
@@ -146,16 +157,18 @@ pub async fn insert_entries(
     }
     let lines = Lines::of(entries);
     let balances = Balances::of(entries);
+    let received = received.columns();
     let moved: Vec<_> = heads.iter().filter(|(tenant, _)| moved.contains(*tenant)).collect();
     // Parts of a statement do not see one another's rows and need not: nothing below reads what another part writes.
-    let rows: Vec<(i64, bool, bool)> = sqlx::query_as(
+    let rows: Vec<(i64, bool)> = sqlx::query_as(
         "with entries as (
              insert into fis_journal_entry
                  (tenant_id, seq, event_id, event_type, payload_hash, accounting_date, original_date, posted_at, description,
-                  rule_name, rule_version, reverses_entry_id, previous_hash, hash, lane, message_id, correlation_id, traceparent)
+                  rule_name, rule_version, reverses_entry_id, previous_hash, hash, lane, message_id, correlation_id, traceparent,
+                  received_on)
              select * from unnest($1::text[], $2::bigint[], $3::text[], $4::text[], $5::text[], $6::date[], $7::date[],
                   $8::timestamptz[], $9::text[], $10::text[], $11::integer[], $12::text[], $13::text[], $14::text[], $15::text[],
-                  $16::text[], $17::text[], $18::text[])),
+                  $16::text[], $17::text[], $18::text[], $36::date[])),
          lines as (
              insert into fis_journal_line (tenant_id, seq, line_no, account_code, side, amount, currency, base_amount)
              select * from unnest($19::text[], $20::bigint[], $21::smallint[], $22::text[], $23::text[], $24::numeric[],
@@ -167,13 +180,17 @@ pub async fn insert_entries(
                  do update set debit = b.debit + excluded.debit, credit = b.credit + excluded.credit),
          outbox as (
              insert into fis_outbox (tenant_id, seq, lines)
-             select * from unnest($1::text[], $2::bigint[], $32::integer[]))
+             select * from unnest($1::text[], $2::bigint[], $32::integer[])),
+         received as (
+             insert into fis_received as r (tenant_id, received_on, outcome, currency, events, amount)
+             select * from unnest($37::text[], $38::date[], $39::text[], $40::text[], $41::bigint[], $42::numeric[])
+                 on conflict (tenant_id, received_on, outcome, currency)
+                 do update set events = r.events + excluded.events, amount = r.amount + excluded.amount)
          update fis_chain_head h
             set seq = moved.seq, hash = moved.hash
            from unnest($33::text[], $34::bigint[], $35::text[]) as moved (tenant_id, seq, hash)
           where h.tenant_id = moved.tenant_id
       returning (pg_current_wal_insert_lsn() - '0/0')::bigint,
-                exists (select from fis_held),
                 -- The smallest index answers, whatever the table's statistics say.
                 (select true from fis_dead_letter where status in ('parked', 'replaying')
                   order by tenant_id, event_id limit 1) is not null",
@@ -213,13 +230,20 @@ pub async fn insert_entries(
     .bind(moved.iter().map(|(tenant, _)| tenant.as_str()).collect::<Vec<_>>())
     .bind(moved.iter().map(|(_, head)| head.seq).collect::<Vec<_>>())
     .bind(moved.iter().map(|(_, head)| head.hash.as_str()).collect::<Vec<_>>())
+    .bind(&plan.received_on)
+    .bind(received.tenants)
+    .bind(received.days)
+    .bind(received.outcomes)
+    .bind(received.currencies)
+    .bind(received.events)
+    .bind(received.amounts)
     .fetch_all(db)
     .await?;
     if rows.len() != moved.len() {
         return Err(sqlx::Error::RowNotFound);
     }
-    let (position, held, letters) = rows.into_iter().max().ok_or(sqlx::Error::RowNotFound)?;
-    Ok(Seen { position, held, letters })
+    let (position, letters) = rows.into_iter().max().ok_or(sqlx::Error::RowNotFound)?;
+    Ok(Seen { position, letters })
 }
 
 #[derive(Default)]

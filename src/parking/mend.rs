@@ -172,17 +172,32 @@ pub async fn prune(pool: &PgPool, older_than: DateTime<Utc>, who: &Operator) -> 
     let mut pruned = 0;
     loop {
         let mut transaction = pool.begin().await?;
-        let step = sqlx::query(
-            "delete from fis_dead_letter
-              where id in (select id from fis_dead_letter
-                            where status in ('resolved', 'discarded') and settled_at < $1
-                            order by settled_at limit $2 for update skip locked)",
+        // What was discarded stays counted as that, without its row.
+        let step: i64 = sqlx::query_scalar(
+            "with gone as (
+                 delete from fis_dead_letter
+                  where id in (select id from fis_dead_letter
+                                where status in ('resolved', 'discarded') and settled_at < $1
+                                order by settled_at limit $2 for update skip locked)
+              returning tenant_id, received_on, status, currency, amount),
+             moved as (
+                 insert into fis_received as r (tenant_id, received_on, outcome, currency, events, amount)
+                 select *
+                   from (select g.tenant_id, g.received_on, m.outcome, coalesce(g.currency, '') as currency,
+                                sum(m.sign), sum(m.sign * coalesce(g.amount, 0))
+                           from gone g
+                          cross join (values ('parked', -1), ('discarded', 1)) as m (outcome, sign)
+                          where g.status = 'discarded' and g.tenant_id is not null and g.received_on is not null
+                          group by 1, 2, 3, 4) moves
+                  order by tenant_id collate \"C\", received_on, outcome collate \"C\", currency collate \"C\"
+                     on conflict (tenant_id, received_on, outcome, currency)
+                     do update set events = r.events + excluded.events, amount = r.amount + excluded.amount)
+             select count(*) from gone",
         )
         .bind(older_than)
         .bind(PRUNE_STEP)
-        .execute(&mut *transaction)
-        .await?
-        .rows_affected();
+        .fetch_one(&mut *transaction)
+        .await?;
         if step == 0 {
             transaction.rollback().await?;
             forget_selections(pool, older_than).await?;
@@ -195,7 +210,7 @@ pub async fn prune(pool: &PgPool, older_than: DateTime<Utc>, who: &Operator) -> 
             .execute(&mut *transaction)
             .await?;
         transaction.commit().await?;
-        pruned += step;
+        pruned += u64::try_from(step).unwrap_or_default();
     }
 }
 

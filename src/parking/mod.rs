@@ -11,5 +11,5 @@ pub mod replay;
 mod statements;
 mod tell;
 
-pub use park::{DEAD_LETTER_QUEUE, Parking, letter_id};
+pub use park::{DEAD_LETTER_QUEUE, Parking, TenantDay, letter_id};
 pub use tell::PropertiesText;

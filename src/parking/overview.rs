@@ -1,8 +1,10 @@
 //! Dead letters from afar, and one letter's past: sums for the metrics and the status, lines of the operators' log.
 
-use chrono::{DateTime, Utc};
+use chrono::{DateTime, NaiveDate, Utc};
 use rust_decimal::Decimal;
 use sqlx::PgConnection;
+
+use super::read::Sums;
 
 /// Open letters of one reason and currency, for the metrics.
 #[derive(Debug, Clone, sqlx::FromRow)]
@@ -43,12 +45,35 @@ pub async fn open_by_reason(db: &mut PgConnection) -> Result<Vec<(String, i64)>,
     .await
 }
 
-/// Held events of a tenant.
+/// What of a tenant is dated in a span of days and not in the books: open letters, then held events. The date is the rule's or the
+/// event's own where it could be read, else the day of receipt.
 ///
 /// # Errors
 /// The database is away.
-pub async fn held_of(db: &mut PgConnection, tenant: &str) -> Result<i64, sqlx::Error> {
-    sqlx::query_scalar("select count(*) from fis_held where tenant_id = $1").bind(tenant).fetch_one(db).await
+pub async fn dated_between(
+    db: &mut PgConnection,
+    tenant: &str,
+    (from, to): (NaiveDate, NaiveDate),
+) -> Result<[Sums; 2], sqlx::Error> {
+    let letters = sqlx::query_as(
+        "select currency, count(*), sum(amount)
+           from fis_dead_letter
+          where tenant_id = $1 and status in ('parked', 'replaying') and event_date between $2 and $3
+          group by currency
+          order by currency nulls last",
+    );
+    // A letter whose replay is held is among the letters.
+    let held = sqlx::query_as(
+        "select currency, count(*), sum(amount)
+           from fis_held h
+          where tenant_id = $1 and event_date between $2 and $3
+            and not exists (select from fis_dead_letter d
+                             where d.tenant_id = h.tenant_id and d.event_id = h.event_id and d.status = 'replaying')
+          group by currency
+          order by currency nulls last",
+    );
+    let letters = letters.bind(tenant).bind(from).bind(to).fetch_all(&mut *db).await?;
+    Ok([letters, held.bind(tenant).bind(from).bind(to).fetch_all(db).await?])
 }
 
 /// One line of the operators' log.

@@ -1,11 +1,13 @@
 //! From the dead-letter queue into the table. A letter that the pipeline rejected is recorded already, in the transaction
 //! that rejected it; what the broker dead-lettered by itself is recorded here, with the broker's reason.
 
+use std::collections::HashSet;
 use std::time::Duration;
 
+use chrono::{DateTime, NaiveDate, Utc};
 use tokio_util::sync::CancellationToken;
 
-use super::statements;
+use super::statements::{self, Dated};
 use super::tell::{self, PropertiesText};
 use crate::domain::dead_letter::{DeadLetter, dead_letter_id, money_of};
 use crate::domain::disposition::{Failure, Reason};
@@ -37,7 +39,11 @@ pub struct Parking {
     pub default_tenant: Option<TenantId>,
     pub health: Health,
     pub properties: PropertiesText,
+    pub day: TenantDay,
 }
+
+/// The tenant's day at an instant; given by the caller, because only the books know its zone.
+pub type TenantDay = Box<dyn Fn(&TenantId, DateTime<Utc>) -> NaiveDate + Send + Sync>;
 
 impl Parking {
     /// Parks until `stop`. While PostgreSQL is away the letters wait in their queue.
@@ -94,14 +100,23 @@ impl Parking {
         let mut transaction = self.postgres.pool.begin().await?;
         statements::adopt(&mut transaction, &mut rejected).await?;
         statements::adopt(&mut transaction, &mut own).await?;
-        let mut new = statements::insert_unrecorded(&mut transaction, &rejected, now).await?;
-        new.extend(statements::upsert_given_up(&mut transaction, &own, now).await?);
+        let mut new = statements::insert_unrecorded(&mut transaction, &self.dated(&rejected, now), now).await?;
+        new.extend(statements::upsert_given_up(&mut transaction, &self.dated(&own, now), now).await?);
         let count = u64::try_from(new.len()).unwrap_or(u64::MAX);
         // The same letter twice in a batch is one rejection: its id is taken out by the first.
         let news = rejected.iter().chain(&own).filter(|letter| new.remove(&letter.id));
         tell::insert_rejections(&mut transaction, news, now, self.properties).await?;
         transaction.commit().await?;
         Ok(count)
+    }
+
+    /// Each letter once (an upsert cannot touch a row twice), with the day on which its tenant received it.
+    fn dated<'a>(&self, letters: &'a [DeadLetter], now: DateTime<Utc>) -> Vec<Dated<'a>> {
+        let mut seen = HashSet::with_capacity(letters.len());
+        let unique = letters.iter().filter(|letter| seen.insert(letter.id.as_str()));
+        unique
+            .map(|letter| (letter, letter.identity.tenant_id.as_ref().map(|tenant| (self.day)(tenant, now))))
+            .collect()
     }
 }
 

@@ -2,13 +2,15 @@
 
 use chrono::{DateTime, Utc};
 
+use crate::domain::books::Books;
 use crate::domain::dead_letter::{DeadLetter, LETTER_HEADER, money_of};
 use crate::domain::disposition::Failure;
 use crate::domain::event::{BatchRef, Identity, InboundEvent, Undecodable};
+use crate::domain::ids::{EventId, TenantId};
 use crate::domain::money::Currency;
 use crate::domain::retry::RetryPolicy;
 use crate::intake::Lane;
-use crate::journal::{ItemFacts, Member, RetryMessage, Source};
+use crate::journal::{Arrival, ItemFacts, Member, RetryMessage, Source};
 use crate::parking;
 use crate::platform::amqp::Delivery;
 use crate::platform::time;
@@ -67,7 +69,27 @@ impl<'a> Origin<'a> {
     pub fn member(&self) -> Option<Member> {
         let batch = self.batch.clone()?;
         let Identity { tenant_id, event_id, .. } = &self.identity;
-        Some(Member { tenant_id: tenant_id.clone()?, event_id: event_id.clone()?, batch })
+        // Without an id of its own it goes by its letter's: the same message twice is one member.
+        let letter_id = || EventId::parse(&parking::letter_id(self.delivery, &self.delivery.routing_key)).ok();
+        Some(Member { tenant_id: tenant_id.clone()?, event_id: event_id.clone().or_else(letter_id)?, batch })
+    }
+
+    pub fn tenant_id(&self) -> Option<&TenantId> {
+        self.identity.tenant_id.as_ref()
+    }
+
+    /// When it came and what it says it is worth. The day that it is about is read only where it may not be posted: the
+    /// journal knows the others'. A tenant without books has no zone but UTC.
+    pub fn arrival(&self, books: Option<&Books>, event: Option<&InboundEvent<'_>>) -> Arrival {
+        let day = |instant: DateTime<Utc>| {
+            books.map_or_else(|| instant.date_naive(), |books| books.calendar.local_date(instant))
+        };
+        let event_date = match (event, books) {
+            (None, _) => day(self.received_at),
+            (Some(event), None) => day(event.occurred_at.unwrap_or(self.received_at)),
+            (Some(event), Some(books)) => books.event_date(event, self.received_at),
+        };
+        Arrival { on: day(self.received_at), event_date, money: self.money, deliveries: self.delivery.delivery_count() }
     }
 
     pub fn facts(&self, event: &InboundEvent<'_>, books_version: Option<i32>, policy: RetryPolicy) -> ItemFacts {

@@ -6,7 +6,7 @@ use std::time::{Duration, Instant};
 use futures::future::join_all;
 use tokio_util::sync::CancellationToken;
 
-use super::{Event, Pipeline, PipelineError};
+use super::{Event, Pipeline, PipelineError, unreadable};
 use crate::domain::disposition::{Disposition, Failure, Reason};
 use crate::intake::Lane;
 use crate::journal::{self, Committed, Item, PostError, Step};
@@ -114,8 +114,7 @@ impl Pipeline {
     ) -> Result<Committed, PipelineError> {
         let mut outage = Outage::new(self.hold);
         loop {
-            let (step, member) = (Step::Fail(failure.clone()), event.origin.member());
-            let item = Item { facts: None, step, member, source: &event.origin };
+            let item = unreadable(event, failure.clone(), &self.books.view());
             match self.try_post(lane, vec![item], &mut outage, stop).await? {
                 Attempt::Done(posted) => return Ok(posted),
                 Attempt::Again => {}

@@ -121,3 +121,28 @@ async fn the_service_killed_while_replays_are_posted_resolves_each_once() {
         world.invariants().await;
     }
 }
+
+/// Committed and not yet settled: the message comes again, and is known by its own letter.
+#[tokio::test(flavor = "multi_thread")]
+async fn a_rejection_is_told_once_though_the_service_dies_before_the_broker_hears_of_it() {
+    for point in [faults::AFTER_COMMIT, faults::AFTER_MARK] {
+        let world = World::new(point).await;
+        let bad = |n: i32| payment(&format!("evt-{n}"), "9999", "1.50").rejected("unknown_account");
+        world.publish(&(0..5).map(bad).collect::<Vec<_>>()).await;
+        let mut doomed = world.spawn(&[("FIS_FAILPOINT", point)]);
+        doomed.exited(Duration::from_secs(60)).await;
+        assert!(doomed.aborted(), "{point} was not reached");
+        assert!(world.count(PARKED).await > 0, "nothing was committed");
+        let mut run = world.run().await;
+        wait_until("all are parked", async || same(world.count(PARKED).await, 5)).await;
+        world.quiet().await;
+        assert_eq!(world.count("select sum(attempts)::bigint from fis_dead_letter").await, 5);
+        // The publisher's own second sending is a second rejection.
+        world.publish(&[bad(3)]).await;
+        let attempts = "select attempts::bigint from fis_dead_letter where event_id = 'evt-3'";
+        wait_until("another attempt", async || same(world.count(attempts).await, 2)).await;
+        world.rest(&mut run).await;
+        let feed = world.invariants().await;
+        assert_eq!(feed.of("fis.event.rejected").len(), 6);
+    }
+}

@@ -166,7 +166,7 @@ async fn resolved_means_booked_and_not_merely_sent() {
 
     // Posted already, and Redis knows it: the replay must be seen by PostgreSQL all the same.
     world
-        .sql("update fis_dead_letter set status = 'parked', resolved_as = null, entry_id = null, settled_at = null")
+        .sql("update fis_dead_letter set status = 'parked', resolved_as = null, entry_id = null, settled_at = null, received_on = null")
         .await;
     let mut run = world.run().await;
     world.fis(&["dlq", "replay", "--all", "--yes"]).await.expect(0, &["2 of 2 dead letters resolved"]);

@@ -30,6 +30,7 @@ mod receipts;
 mod rejections;
 mod relay;
 mod schema;
+mod tie_out;
 mod tls;
 mod topology;
 mod waiting;

@@ -13,7 +13,8 @@ use fis::domain::event::{Identity, InboundEvent, RawMessage, decode};
 use fis::domain::ids::entry_id;
 use fis::domain::retry::RetryPolicy;
 use fis::journal::{
-    BatchProgress, Item, ItemFacts, Known, Member, Original, Progress, RetryMessage, Source, Step, Verdict, decide,
+    Arrival, BatchProgress, Item, ItemFacts, Known, Member, Original, Progress, RetryMessage, Source, Step, Verdict,
+    decide,
 };
 use proptest::prelude::*;
 use rust_decimal::Decimal;
@@ -227,7 +228,9 @@ fn item<'a>(event: &InboundEvent<'_>, books: &Arc<Books>, now: DateTime<Utc>) ->
         event_id: event.event_id.clone(),
         batch,
     });
-    Item { facts: Some(facts), step, member, source: &Nobody }
+    let day = now.date_naive();
+    let arrival = Arrival { on: day, event_date: day, money: None, deliveries: 0 };
+    Item { facts: Some(facts), step, member, arrival, source: &Nobody }
 }
 
 fn word(verdict: &Verdict) -> &'static str {

@@ -82,6 +82,7 @@ impl World {
         let mut breaches = Vec::new();
         self.check_places(&mut breaches).await;
         self.check_sums(&mut breaches).await;
+        self.check_tied_out(&mut breaches).await;
         self.check_at_rest(&mut breaches).await;
         if !disturbed.redis {
             self.check_keys(&mut breaches).await;
@@ -95,6 +96,41 @@ impl World {
         }
         assert!(breaches.is_empty(), "{} invariants are broken:\n{}", breaches.len(), breaches.join("\n"));
         feed
+    }
+
+    /// What was counted as received is what the rows say, for every tenant and day, in events and in money.
+    async fn check_tied_out(&self, breaches: &mut Vec<String>) {
+        let sql = "with letters as (select * from fis_dead_letter where received_on is not null and status <> 'resolved'),
+            found (tenant_id, received_on, outcome, currency, value) as (
+                select tenant_id, received_on, 'posted', 'events', count(*)
+                  from fis_journal_entry where received_on is not null group by 1, 2
+                union all
+                select tenant_id, received_on, 'posted', currency, sum(amount)
+                  from fis_journal_entry join fis_journal_line using (tenant_id, seq)
+                 where received_on is not null and side = 'debit' group by 1, 2, 4
+                union all
+                select tenant_id, received_on, 'held', 'events', count(*)
+                  from fis_held where received_on is not null group by 1, 2
+                union all
+                select tenant_id, received_on, 'held', currency, sum(amount)
+                  from fis_held where received_on is not null and amount <> 0 group by 1, 2, 4
+                union all
+                select tenant_id, received_on, 'parked', 'events', count(*) from letters group by 1, 2
+                union all
+                select tenant_id, received_on, 'parked', currency, sum(amount) from letters where amount <> 0 group by 1, 2, 4),
+            counted as (
+                select tenant_id, received_on, outcome, 'events' as currency, sum(events) as value from fis_received group by 1, 2, 3
+                union all
+                select tenant_id, received_on, outcome, currency, amount from fis_received where currency <> '')
+            select concat_ws(' ', tenant_id, received_on, outcome, currency, 'counted', c.value, 'found', f.value)
+              from (select * from counted where outcome in ('posted', 'held', 'parked')) c
+              full join found f using (tenant_id, received_on, outcome, currency)
+             where coalesce(c.value, 0) <> coalesce(f.value, 0)
+             union all
+            select concat_ws(' ', tenant_id, received_on, outcome, currency, 'is', value)
+              from counted where value < 0 and currency = 'events'";
+        let differences: Vec<String> = sqlx::query_scalar(sql).fetch_all(&self.pool).await.unwrap();
+        breaches.extend(differences.into_iter().map(|difference| format!("it does not tie out: {difference}")));
     }
 
     /// Where each published message is now.

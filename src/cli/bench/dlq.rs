@@ -125,15 +125,18 @@ async fn look(place: &Place, letters: usize, results: &mut Results) -> anyhow::R
         results.add(name, microseconds(worst));
     }
     let (_, said) = fis(place, &["dlq", "list", "--json", "--limit", "1"]).await?;
-    anyhow::ensure!(said["total"] == letters, "{} of {letters} letters are listed", said["total"]);
+    anyhow::ensure!(
+        said.pointer("/total").is_some_and(|total| *total == letters),
+        "not all letters are listed: {said}"
+    );
     Ok(())
 }
 
 /// Replays to the end; every letter must be resolved.
 async fn replay(place: &Place, key: &str, letters: usize) -> anyhow::Result<Duration> {
     let (took, said) = fis(place, &["dlq", "replay", "--routing-key", key, "--yes", "--json"]).await?;
-    let resolved = &said["progress"]["resolved"];
-    anyhow::ensure!(*resolved == letters, "{resolved} of {letters} letters are resolved");
+    let resolved = said.pointer("/progress/resolved").is_some_and(|resolved| *resolved == letters);
+    anyhow::ensure!(resolved, "not all of {letters} letters are resolved: {said}");
     Ok(took)
 }
 

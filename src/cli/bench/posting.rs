@@ -97,9 +97,10 @@ async fn insert_entries(
 ) -> Result<(), sqlx::Error> {
     sqlx::query(
         "insert into fis_journal_entry (tenant_id, seq, event_id, event_type, payload_hash, accounting_date, posted_at,
-                description, rule_name, rule_version, previous_hash, hash, lane, message_id, correlation_id)
+                description, rule_name, rule_version, previous_hash, hash, lane, message_id, correlation_id,
+                received_on)
          select $1, seq, event, 'ecommerce.order.completed', 'sha256:' || hash, date '2026-02-25', now(),
-                'Order ' || correlation, 'order-completed', 1, previous, hash, 'live', message, correlation
+                'Order ' || correlation, 'order-completed', 1, previous, hash, 'live', message, correlation, current_date
            from unnest($2::bigint[], $3::text[], $4::text[], $5::text[], $6::text[], $7::text[])
                 as e (seq, event, message, correlation, previous, hash)",
     )

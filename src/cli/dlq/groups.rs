@@ -86,7 +86,7 @@ impl Groups {
         }
         let letters: i64 = groups.iter().map(Group::letters).sum();
         let count = plural(i64::try_from(groups.len()).unwrap_or(i64::MAX), "group");
-        text.push_str(&format!("{letters} open dead letters in {count}\n"));
+        text.push_str(&format!("{} in {count}\n", plural(letters, "open dead letter")));
         if let Some(group) = groups.first() {
             text.push_str(&format!("look closer with `fis dlq list --group {}`\n", group.name.group_id));
         }

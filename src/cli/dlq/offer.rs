@@ -8,9 +8,10 @@ use super::replay::automatically;
 use crate::domain::books::Books;
 use crate::domain::disposition::Reason;
 use crate::domain::ids::TenantId;
+use crate::domain::period::Period;
 use crate::parking::filter::{Filter, Scope};
-use crate::parking::overview::held_of;
-use crate::parking::read::{sums, whole_page};
+use crate::parking::overview::dated_between;
+use crate::parking::read::{Sums, whole_page};
 use crate::parking::replay::{Operator, imagined};
 use crate::platform::config::Config;
 use crate::platform::postgres::{Postgres, others_connected};
@@ -67,18 +68,25 @@ pub async fn after_books(config: &Config, postgres: &Postgres, books: &Books, by
     Ok(())
 }
 
-/// A warning where a period is about to be closed while money of the tenant is not in the books. Which period it belongs to only
-/// its posting can tell.
-pub async fn before_closing(postgres: &Postgres, tenant: &TenantId) -> anyhow::Result<Option<String>> {
+/// A warning where a period is about to be closed while money that is dated in it is not in the books.
+pub async fn before_closing(postgres: &Postgres, tenant: &TenantId, period: &Period) -> anyhow::Result<Option<String>> {
     let mut db = postgres.pool.acquire().await?;
-    let open = sums(&mut db, &Filter { scope: Scope::Open, ..of_tenant(tenant) }).await?;
-    let letters: i64 = open.iter().map(|(_, letters, _)| letters).sum();
-    let held = held_of(&mut db, tenant.as_str()).await?;
-    let money = super::money_text(&open);
-    Ok((letters > 0 || held > 0).then(|| {
-        let letters = super::plural(letters, "dead letter");
-        let held = super::plural(held, "held event");
-        format!("a period is closed while {letters} ({money}) and {held} of {tenant} are not in the books; `fis dlq groups --tenant {tenant}` shows them")
+    let open = dated_between(&mut db, tenant.as_str(), (period.starts, period.ends)).await?;
+    let [letters, held] = open.each_ref().map(|sums| sums.iter().map(|(_, count, _)| *count).sum::<i64>());
+    let told =
+        |count: i64, noun: &str, sums: &Sums| format!("{} ({})", super::plural(count, noun), super::money_text(sums));
+    let [letter_sums, held_sums] = &open;
+    let mut parts = Vec::new();
+    if letters > 0 {
+        parts.push(told(letters, "dead letter", letter_sums));
+    }
+    if held > 0 {
+        parts.push(told(held, "held event", held_sums));
+    }
+    let look = if letters > 0 { "dlq groups" } else { "held list" };
+    Ok((!parts.is_empty()).then(|| {
+        let (parts, name) = (parts.join(" and "), &period.name);
+        format!("period `{name}` is closed while {parts} dated in it are not in the books; `fis {look} --tenant {tenant}` shows them")
     }))
 }
 

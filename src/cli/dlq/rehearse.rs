@@ -178,7 +178,10 @@ impl Rehearsed {
     }
 
     pub fn print(&self) {
-        println!("dry run over {} dead letters; nothing was changed", self.letters);
+        println!(
+            "dry run over {}; nothing was changed",
+            super::plural(i64::try_from(self.letters).unwrap_or(i64::MAX), "dead letter")
+        );
         let rows = [
             (self.posted, "would post"),
             (self.duplicate, "are in the books already"),

@@ -73,12 +73,12 @@ impl Show {
             ("message id", whole.message_id.clone()),
             ("correlation", whole.correlation_id.clone()),
             ("payload hash", whole.payload_hash.clone()),
-            ("properties", Some(whole.properties.clone())),
+            ("properties", Some(said(&whole.properties))),
         ];
         let mut text = String::new();
         for (name, value) in facts.iter().filter_map(|(name, value)| Some((name, value.as_ref()?))) {
             let most = if *name == "detail" { 1100 } else { width.saturating_sub(15).max(120) };
-            text.push_str(&format!("{name:<13} {}\n", printable_within(value, most)));
+            text.push_str(&format!("{name:<13} {}\n", hanging(&printable_within(value, most), 14, width)));
         }
         text.push_str(&format!("body          {} bytes\n", whole.body.len()));
         text.push_str(&body::shown(&whole.body, width, if self.full { usize::MAX } else { body::LINES_MAX }));
@@ -96,12 +96,41 @@ impl Show {
             text.push_str(&format!("    {}\n", printable_within(&told, width.saturating_sub(5).max(120))));
         }
         let (cause, commands) = remedy(whole);
-        text.push_str(&format!("\n{cause}\n"));
+        text.push_str(&format!("\n{}\n", hanging(&cause, 0, width)));
         for command in commands {
             text.push_str(&format!("    {command}\n"));
         }
         text
     }
+}
+
+/// The properties that were set; most are not.
+fn said(properties: &str) -> String {
+    let Ok(serde_json::Value::Object(mut said)) = serde_json::from_str(properties) else {
+        return properties.to_owned();
+    };
+    said.retain(|_, value| !value.is_null());
+    serde_json::Value::Object(said).to_string()
+}
+
+/// Breaks a text between words where the line would be too long, and begins the next one below it. A word that is too long for
+/// any line is left to the terminal, so that it can be copied.
+fn hanging(text: &str, indent: usize, width: usize) -> String {
+    let (mut broken, mut column) = (String::with_capacity(text.len()), indent);
+    for (place, word) in text.split(' ').enumerate() {
+        let length = word.chars().count();
+        if place > 0 && column + 1 + length >= width {
+            broken.push('\n');
+            broken.extend(std::iter::repeat_n(' ', indent));
+            column = indent;
+        } else if place > 0 {
+            broken.push(' ');
+            column += 1;
+        }
+        broken.push_str(word);
+        column += length;
+    }
+    broken
 }
 
 /// The first thing that the detail puts into quotes: the field, the expression, the account at fault.
@@ -176,7 +205,16 @@ fn as_json(whole: &Whole, history: &[LogLine], edits: &[EditLine]) -> serde_json
 
 #[cfg(test)]
 mod tests {
-    use super::fault;
+    use super::{fault, hanging, said};
+
+    #[test]
+    fn a_long_text_is_broken_between_words_and_hangs_below_itself() {
+        assert_eq!(hanging("one two three", 4, 12), "one two\n    three");
+        assert_eq!(hanging("one", 4, 12), "one");
+        assert_eq!(hanging("a word_that_is_too_long", 2, 12), "a\n  word_that_is_too_long");
+        assert_eq!(said(r#"{"a": null, "b": 2}"#), r#"{"b":2}"#);
+        assert_eq!(said("{"), "{");
+    }
 
     #[test]
     fn the_fault_is_what_the_detail_quotes_behind_the_rule() {

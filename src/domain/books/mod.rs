@@ -15,7 +15,7 @@ mod topic;
 
 use std::collections::HashMap;
 
-use chrono::{DateTime, Utc};
+use chrono::{DateTime, NaiveDate, Utc};
 
 use super::disposition::{Failure, Reason};
 use super::event::InboundEvent;
@@ -155,6 +155,14 @@ impl Books {
                 Err(Failure::new(Reason::RuleNotFound, detail))
             }
         }
+    }
+
+    /// The day that an event is about: the date of the rule that matches where it can be read, else the event's own.
+    #[must_use]
+    pub fn event_date(&self, event: &InboundEvent<'_>, received_at: DateTime<Utc>) -> NaiveDate {
+        let rule = self.candidates(event).find(|rule| rule.matches(event).unwrap_or(false));
+        let date = rule.and_then(|rule| rule.event_date(event, self, received_at));
+        date.unwrap_or_else(|| self.calendar.local_date(event.occurred_at.unwrap_or(received_at)))
     }
 
     /// The retry policy of the rule that matches, where it has its own.

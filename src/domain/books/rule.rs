@@ -132,6 +132,17 @@ impl Rule {
         }
     }
 
+    /// The accounting date alone; `None` where the rule has none, or it cannot be read.
+    pub fn event_date(&self, event: &InboundEvent<'_>, books: &Books, received_at: DateTime<Utc>) -> Option<NaiveDate> {
+        let date = match &self.action {
+            Action::Ignore => return None,
+            Action::Reverse(reverse) => reverse.date.as_ref(),
+            Action::Post(post) => post.date.as_ref(),
+        };
+        let instant = occurred_text(event);
+        self.date(date, &scope(event, instant.as_deref()), event, books, received_at).ok()
+    }
+
     fn lines(&self, post: &PostAction, scope: &Scope<'_>, lines: &mut Vec<DraftLine>) -> Result<(), Failure> {
         let failed = |error: EvalError| self.failed(&error);
         for line in &post.lines {
