@@ -51,6 +51,7 @@ use crate::platform::postgres::Postgres;
 use crate::platform::redis::Redis;
 use crate::platform::time;
 use origin::Origin;
+use posting::unreadable;
 use road::{Place, Road};
 use verdicts::{count, mark, numbers, reached};
 
@@ -286,18 +287,6 @@ impl Event<'_> {
         let tenant = self.read.as_ref().map_or("", |event| event.tenant_id.as_str());
         let sum = tenant.bytes().fold(0usize, |sum, byte| sum.wrapping_mul(31).wrapping_add(usize::from(byte)));
         sum % posters
-    }
-}
-
-/// What mapping makes of an event that could not be read, or that PostgreSQL refuses.
-fn unreadable<'e>(event: &'e Event<'_>, failure: Failure, books: &HashMap<TenantId, Arc<Books>>) -> Item<'e> {
-    let books = event.origin.tenant_id().and_then(|tenant| books.get(tenant));
-    Item {
-        facts: None,
-        step: Step::Fail(failure),
-        member: event.origin.member(),
-        arrival: event.origin.arrival(books.map(AsRef::as_ref), event.read.as_ref().ok()),
-        source: &event.origin,
     }
 }
 

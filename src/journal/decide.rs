@@ -1,109 +1,18 @@
 //! The verdicts of a batch, without SQL: what the ledger knows and what the batch wants enter; verdicts and the rows to
 //! write leave. Walks the batch in delivery order, so that a batch and its events one by one end alike.
 
-use std::collections::{BTreeMap, HashMap, HashSet};
-
 use chrono::{DateTime, NaiveDate, Utc};
 
-use super::item::{Item, ItemFacts, RetryMessage, Source, Step};
-use super::received::{Column, Counts, OwnLetter, Passage, Standing};
-use super::tally::{self, Tally, TallyPlan};
+use super::item::{Item, ItemFacts, Source, Step};
+pub use super::plan::{EventKey, HeldRow, Known, Original, Plan, Posted, Receipt, RejectedRow, Verdict};
+use super::received::{Column, OwnLetter, Passage, Standing};
+use super::tally;
 use crate::domain::books::{Books, ReversalRequest};
 use crate::domain::chain::{ChainHead, ChainedEntry, Provenance};
-use crate::domain::dead_letter::DeadLetter;
 use crate::domain::disposition::{Disposition, Failure, Reason};
-use crate::domain::entry::{BalancedEntry, Line};
-use crate::domain::ids::{EventId, TenantId, entry_id};
+use crate::domain::entry::BalancedEntry;
+use crate::domain::ids::{TenantId, entry_id};
 use crate::domain::waits_for::WaitsFor;
-
-/// What became of an event.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub enum Verdict {
-    Posted(Receipt),
-    /// The receipt is missing where Redis knew it and PostgreSQL was not asked.
-    Duplicate(Option<Receipt>),
-    Ignored,
-    Held(Failure),
-    Rejected {
-        failure: Failure,
-        /// What is posted under the same event id, where that is the reason.
-        posted: Option<Posted>,
-    },
-}
-
-/// Where an event is in the ledger.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Receipt {
-    pub seq: i64,
-    pub entry_id: String,
-    pub hash: String,
-}
-
-/// An entry that the ledger has.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Posted {
-    pub payload_hash: String,
-    pub receipt: Receipt,
-}
-
-/// An entry that the batch wants to reverse.
-pub struct Original {
-    pub entry_id: String,
-    pub accounting_date: NaiveDate,
-    pub lines: Vec<Line>,
-    pub reversed: bool,
-}
-
-pub type EventKey = (TenantId, EventId);
-
-/// What the ledger knows, read under the lock.
-#[derive(Default)]
-pub struct Known {
-    pub heads: BTreeMap<TenantId, ChainHead>,
-    pub posted: HashMap<EventKey, Posted>,
-    pub originals: HashMap<EventKey, Original>,
-    /// What of the batch is held, as it is counted.
-    pub held: HashMap<EventKey, Standing>,
-    /// Something is held, for somebody.
-    pub any_held: bool,
-    /// The dead letters that items are replays of, by place.
-    pub letters: Vec<Option<OwnLetter>>,
-    pub tally: Tally,
-}
-
-/// The rows to write.
-#[derive(Default)]
-pub struct Plan {
-    pub entries: Vec<ChainedEntry>,
-    /// The day of receipt of each entry; `None` for what nobody sent.
-    pub received_on: Vec<Option<NaiveDate>>,
-    pub held: Vec<HeldRow>,
-    /// Held by this batch, until it posted other content under the same id: they come back at once, to be rejected.
-    pub overtaken: Vec<HeldRow>,
-    pub rejected: Vec<RejectedRow>,
-    /// Events that were held and now are not.
-    pub released: Vec<EventKey>,
-    pub moved: HashSet<TenantId>,
-    pub tally: TallyPlan,
-    pub counts: Counts,
-    /// The events that the batch reverses: an entry among them is kept in hand for its reversal.
-    reversed: HashSet<EventKey>,
-}
-
-pub struct HeldRow {
-    pub facts: ItemFacts,
-    pub failure: Failure,
-    pub attempts: u32,
-    pub due_at: DateTime<Utc>,
-    pub retry: RetryMessage,
-    pub standing: Standing,
-    pub event_date: NaiveDate,
-}
-
-pub struct RejectedRow {
-    pub letter: DeadLetter,
-    pub passage: Passage,
-}
 
 /// The events that the batch wants to reverse.
 pub(super) fn reversed_events(items: &[Item<'_>]) -> Vec<EventKey> {

@@ -11,7 +11,7 @@ use super::item::Item;
 use super::statements;
 use super::tally::BatchProgress;
 use super::waiting::{self, PropertiesText};
-use super::{batches, held, letters, received};
+use super::{batches, entries, held, letters, received, rejected};
 use crate::domain::chain::ChainedEntry;
 use crate::domain::ids::TenantId;
 use crate::platform::faults::{self, crash_point};
@@ -92,16 +92,16 @@ async fn write(
     let (verdicts, mut plan) = decide(items, &mut known, now, &mut || fastrand::u64(0..=1000));
     let posted = plan.counts.take_posted();
     let seen = match plan.entries.is_empty() {
-        false => Some(statements::insert_entries(&mut *db, &plan, &known.heads, &posted).await?),
+        false => Some(entries::insert_entries(&mut *db, &plan, &known.heads, &posted).await?),
         true => None,
     };
     let places = waiting::insert_retries(&mut *db, &plan.held).await?;
     waiting::insert_retries(&mut *db, &plan.overtaken).await?;
     letters::adopt(&mut *db, &mut plan.rejected).await?;
-    let letters_before = waiting::forget_told(&mut *db, &mut plan.rejected).await?;
+    let letters_before = rejected::forget_told(&mut *db, &mut plan.rejected).await?;
     // Before their announcements: drawing an id gives a transaction no number yet, and without one the relay does not wait
     // for it (`outbox::floor`). Where no head is locked, this does.
-    waiting::upsert_dead_letters(&mut *db, &plan.rejected, &letters_before, now, &mut plan.counts).await?;
+    rejected::upsert_dead_letters(&mut *db, &plan.rejected, &letters_before, now, &mut plan.counts).await?;
     waiting::insert_announcements(&mut *db, &plan, now, properties).await?;
     // Mostly nothing is held and no letter is open, for nobody. What is held for these tenants cannot change meanwhile: their
     // heads are locked.

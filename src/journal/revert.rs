@@ -7,7 +7,7 @@ use sqlx::{PgConnection, PgPool, Row};
 use super::books::{BooksError, stored};
 use super::decide::{Known, Plan, Receipt, append, reverse};
 use super::received::Counts;
-use super::statements;
+use super::{entries, statements};
 use crate::domain::books::{Books, ReversalRequest};
 use crate::domain::canonical::payload_hash;
 use crate::domain::chain::Provenance;
@@ -69,7 +69,7 @@ pub async fn revert(
     let (entry, _, reverses) = reverse(tenant, request, &books, &known)?;
     let mut plan = Plan::default();
     let receipt = append(origin, entry, reverses, None, &mut known, &mut plan, now);
-    statements::insert_entries(&mut transaction, &plan, &known.heads, &Counts::default()).await?;
+    entries::insert_entries(&mut transaction, &plan, &known.heads, &Counts::default()).await?;
     transaction.commit().await?;
     Ok(receipt)
 }

@@ -1,13 +1,17 @@
 //! Phase 4 under all weathers: stale books are mapped again, an outage of PostgreSQL is sat out with the deliveries in hand,
 //! and an event that PostgreSQL refuses is isolated by halving, so that its neighbours are posted.
 
+use std::collections::HashMap;
+use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use futures::future::join_all;
 use tokio_util::sync::CancellationToken;
 
-use super::{Event, Pipeline, PipelineError, unreadable};
+use super::{Event, Pipeline, PipelineError};
+use crate::domain::books::Books;
 use crate::domain::disposition::{Disposition, Failure, Reason};
+use crate::domain::ids::TenantId;
 use crate::intake::Lane;
 use crate::journal::{self, Committed, Item, PostError, Step};
 use crate::outbox;
@@ -181,6 +185,22 @@ impl Pipeline {
             () = tokio::time::sleep(outage.backoff.delay()) => Ok(()),
             () = stop.cancelled() => Err(PipelineError::Stopped),
         }
+    }
+}
+
+/// What mapping makes of an event that could not be read, or that PostgreSQL refuses.
+pub(super) fn unreadable<'e>(
+    event: &'e Event<'_>,
+    failure: Failure,
+    books: &HashMap<TenantId, Arc<Books>>,
+) -> Item<'e> {
+    let books = event.origin.tenant_id().and_then(|tenant| books.get(tenant));
+    Item {
+        facts: None,
+        step: Step::Fail(failure),
+        member: event.origin.member(),
+        arrival: event.origin.arrival(books.map(AsRef::as_ref), event.read.as_ref().ok()),
+        source: &event.origin,
     }
 }
 

@@ -1,0 +1,193 @@
+//! The statement that writes a batch's entries. Batches travel as arrays.
+
+use std::collections::BTreeMap;
+
+use rust_decimal::Decimal;
+use sqlx::PgConnection;
+
+use super::decide::Plan;
+use super::received::Counts;
+use crate::domain::chain::{ChainHead, ChainedEntry};
+use crate::domain::entry::Side;
+use crate::domain::ids::TenantId;
+
+/// What a writing statement saw beside what it wrote.
+#[derive(Debug, Clone, Copy)]
+pub struct Seen {
+    /// How far the write-ahead log has come.
+    pub position: i64,
+    /// A dead letter is open, of whomever.
+    pub letters: bool,
+}
+
+/// Parts of a statement do not see one another's rows and need not: nothing below reads what another part writes.
+const WRITE: &str = "with entries as (
+         insert into fis_journal_entry
+             (tenant_id, seq, event_id, event_type, payload_hash, accounting_date, original_date, posted_at, description,
+              rule_name, rule_version, reverses_entry_id, previous_hash, hash, lane, message_id, correlation_id, traceparent,
+              received_on)
+         select * from unnest($1::text[], $2::bigint[], $3::text[], $4::text[], $5::text[], $6::date[], $7::date[],
+              $8::timestamptz[], $9::text[], $10::text[], $11::integer[], $12::text[], $13::text[], $14::text[], $15::text[],
+              $16::text[], $17::text[], $18::text[], $36::date[])),
+     lines as (
+         insert into fis_journal_line (tenant_id, seq, line_no, account_code, side, amount, currency, base_amount)
+         select * from unnest($19::text[], $20::bigint[], $21::smallint[], $22::text[], $23::text[], $24::numeric[],
+              $25::text[], $26::numeric[])),
+     balances as (
+         insert into fis_account_balance as b (tenant_id, account_code, currency, debit, credit)
+         select * from unnest($27::text[], $28::text[], $29::text[], $30::numeric[], $31::numeric[])
+             on conflict (tenant_id, account_code, currency)
+             do update set debit = b.debit + excluded.debit, credit = b.credit + excluded.credit),
+     outbox as (
+         insert into fis_outbox (tenant_id, seq, lines)
+         select * from unnest($1::text[], $2::bigint[], $32::integer[])),
+     received as (
+         insert into fis_received as r (tenant_id, received_on, outcome, currency, events, amount)
+         select * from unnest($37::text[], $38::date[], $39::text[], $40::text[], $41::bigint[], $42::numeric[])
+             on conflict (tenant_id, received_on, outcome, currency)
+             do update set events = r.events + excluded.events, amount = r.amount + excluded.amount)
+     update fis_chain_head h
+        set seq = moved.seq, hash = moved.hash
+       from unnest($33::text[], $34::bigint[], $35::text[]) as moved (tenant_id, seq, hash)
+      where h.tenant_id = moved.tenant_id
+  returning (pg_current_wal_insert_lsn() - '0/0')::bigint,
+            -- The smallest index answers, whatever the table's statistics say.
+            (select true from fis_dead_letter where status in ('parked', 'replaying')
+              order by tenant_id, event_id limit 1) is not null";
+
+/// Writes the entries: rows, lines, balances, outbox, what was received, and the heads that point to the last of them. One statement, because each
+/// round trip is a pause of the one transaction at a time that a tenant has. It must find every head: a head that is gone
+/// means that the lock was not held.
+pub async fn insert_entries(
+    db: &mut PgConnection,
+    plan: &Plan,
+    heads: &BTreeMap<TenantId, ChainHead>,
+    received: &Counts,
+) -> Result<Seen, sqlx::Error> {
+    let Plan { entries, moved, .. } = plan;
+    macro_rules! column {
+        ($entry:ident => $value:expr) => {
+            entries.iter().map(|$entry| $value).collect::<Vec<_>>()
+        };
+    }
+    let lines = Lines::of(entries);
+    let balances = Balances::of(entries);
+    let received = received.columns();
+    let moved: Vec<_> = heads.iter().filter(|(tenant, _)| moved.contains(*tenant)).collect();
+    let rows: Vec<(i64, bool)> = sqlx::query_as(WRITE)
+        .bind(column!(e => e.origin.tenant_id.as_str()))
+        .bind(column!(e => e.seq))
+        .bind(column!(e => e.origin.event_id.as_str()))
+        .bind(column!(e => e.origin.event_type.as_str()))
+        .bind(column!(e => e.origin.payload_hash.as_str()))
+        .bind(column!(e => e.accounting_date))
+        .bind(column!(e => e.original_date))
+        .bind(column!(e => e.posted_at))
+        .bind(column!(e => e.description.as_str()))
+        .bind(column!(e => e.origin.rule_name.as_str()))
+        .bind(column!(e => e.origin.rule_version))
+        .bind(column!(e => e.reverses_entry_id.as_deref()))
+        .bind(column!(e => e.previous_hash.as_str()))
+        .bind(column!(e => e.hash.as_str()))
+        .bind(column!(e => e.origin.lane))
+        .bind(column!(e => e.origin.message_id.as_deref()))
+        .bind(column!(e => e.origin.correlation_id.as_deref()))
+        .bind(column!(e => e.origin.traceparent.as_deref()))
+        .bind(lines.tenants)
+        .bind(lines.seqs)
+        .bind(lines.numbers)
+        .bind(lines.accounts)
+        .bind(lines.sides)
+        .bind(lines.amounts)
+        .bind(lines.currencies)
+        .bind(lines.base_amounts)
+        .bind(balances.tenants)
+        .bind(balances.accounts)
+        .bind(balances.currencies)
+        .bind(balances.debits)
+        .bind(balances.credits)
+        .bind(column!(e => i32::try_from(e.lines.len()).unwrap_or(i32::MAX)))
+        .bind(moved.iter().map(|(tenant, _)| tenant.as_str()).collect::<Vec<_>>())
+        .bind(moved.iter().map(|(_, head)| head.seq).collect::<Vec<_>>())
+        .bind(moved.iter().map(|(_, head)| head.hash.as_str()).collect::<Vec<_>>())
+        .bind(&plan.received_on)
+        .bind(received.tenants)
+        .bind(received.days)
+        .bind(received.outcomes)
+        .bind(received.currencies)
+        .bind(received.events)
+        .bind(received.amounts)
+        .fetch_all(db)
+        .await?;
+    if rows.len() != moved.len() {
+        return Err(sqlx::Error::RowNotFound);
+    }
+    let (position, letters) = rows.into_iter().max().ok_or(sqlx::Error::RowNotFound)?;
+    Ok(Seen { position, letters })
+}
+
+#[derive(Default)]
+struct Lines<'a> {
+    tenants: Vec<&'a str>,
+    seqs: Vec<i64>,
+    numbers: Vec<i16>,
+    accounts: Vec<&'a str>,
+    sides: Vec<&'static str>,
+    amounts: Vec<Decimal>,
+    currencies: Vec<&'a str>,
+    base_amounts: Vec<Decimal>,
+}
+
+impl<'a> Lines<'a> {
+    fn of(entries: &'a [ChainedEntry]) -> Self {
+        let mut all = Self::default();
+        for entry in entries {
+            for (line, number) in entry.lines.iter().zip(1i16..) {
+                all.tenants.push(entry.origin.tenant_id.as_str());
+                all.seqs.push(entry.seq);
+                all.numbers.push(number);
+                all.accounts.push(line.account.as_str());
+                all.sides.push(line.side.as_str());
+                all.amounts.push(line.amount);
+                all.currencies.push(line.currency.code());
+                all.base_amounts.push(line.base_amount);
+            }
+        }
+        all
+    }
+}
+
+/// One row per account and currency, however many lines touch it, in key order.
+#[derive(Default)]
+struct Balances<'a> {
+    tenants: Vec<&'a str>,
+    accounts: Vec<&'a str>,
+    currencies: Vec<&'a str>,
+    debits: Vec<Decimal>,
+    credits: Vec<Decimal>,
+}
+
+impl<'a> Balances<'a> {
+    fn of(entries: &'a [ChainedEntry]) -> Self {
+        let mut sums: BTreeMap<(&str, &str, &str), (Decimal, Decimal)> = BTreeMap::new();
+        for entry in entries {
+            for line in &entry.lines {
+                let key = (entry.origin.tenant_id.as_str(), line.account.as_str(), line.currency.code());
+                let sum = sums.entry(key).or_default();
+                match line.side {
+                    Side::Debit => sum.0 += line.amount,
+                    Side::Credit => sum.1 += line.amount,
+                }
+            }
+        }
+        let mut all = Self::default();
+        for ((tenant, account, currency), (debit, credit)) in sums {
+            all.tenants.push(tenant);
+            all.accounts.push(account);
+            all.currencies.push(currency);
+            all.debits.push(debit);
+            all.credits.push(credit);
+        }
+        all
+    }
+}
