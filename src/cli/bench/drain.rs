@@ -178,7 +178,7 @@ pub async fn all_relayed(pool: &PgPool, services: &[Service], events: usize) -> 
     .await
 }
 
-async fn counted(services: &[Service], name: &str, label: &str) -> anyhow::Result<u64> {
+pub async fn counted(services: &[Service], name: &str, label: &str) -> anyhow::Result<u64> {
     Ok(try_join_all(services.iter().map(|service| service.counter(name, label))).await?.iter().sum())
 }
 
