@@ -98,7 +98,7 @@ async fn a_wish_for_another_prefetch_outlives_the_batches_that_come_before_it_is
             Err(error) => panic!("{error}"),
         }
     }
-    assert_eq!(receiver.restart().await.unwrap(), Some(52));
+    assert_eq!(receiver.restart().await.unwrap(), Some(104));
     assert!(receiver.next_batch(&never).await.unwrap().is_some(), "it consumes again");
     connection.close().await;
 }
