@@ -15,6 +15,9 @@ use super::Lane;
 /// One event of a lane with weight 1 takes this much of the common time; divisible by the usual weights.
 const EVENT: u64 = 840;
 
+/// A lane that was served within so many turns is at work.
+const RECENT: u64 = 16;
+
 /// The queue before the posters.
 #[derive(Clone)]
 pub struct Turns(Arc<Mutex<State<oneshot::Sender<Turn>>>>);
@@ -37,6 +40,12 @@ impl Turns {
             Ok(turn) => turn,
             Err(_) => unreachable!("a sender is dropped only with its turn in it"),
         }
+    }
+
+    /// Whether a lane of greater weight is at work: its batches wait for whatever is being posted, so that should be short.
+    #[must_use]
+    pub fn gives_way(&self, lane: Lane) -> bool {
+        self.state().gives_way(lane)
     }
 
     /// A turn that nobody waits for any more comes back by being dropped, and goes to the next.
@@ -63,6 +72,8 @@ struct State<W> {
     free: usize,
     /// The common time: when the batch that was served last began.
     clock: u64,
+    /// Turns that were granted.
+    granted: u64,
     lanes: [Queue<W>; Lane::ALL.len()],
 }
 
@@ -71,12 +82,15 @@ struct Queue<W> {
     /// When the lane's last batch ends, in the common time.
     end: u64,
     waiting: VecDeque<(u64, W)>,
+    /// The number of its last turn; none yet is 0.
+    served: u64,
 }
 
 impl<W> State<W> {
     fn new(posters: usize, weight: impl Fn(Lane) -> u16) -> Self {
-        let queue = |lane| Queue { weight: u64::from(weight(lane)).max(1), end: 0, waiting: VecDeque::new() };
-        Self { free: posters.max(1), clock: 0, lanes: Lane::ALL.map(queue) }
+        let queue =
+            |lane| Queue { weight: u64::from(weight(lane)).max(1), end: 0, waiting: VecDeque::new(), served: 0 };
+        Self { free: posters.max(1), clock: 0, granted: 0, lanes: Lane::ALL.map(queue) }
     }
 
     /// A batch comes; whose turn it is now, if that changed.
@@ -104,8 +118,16 @@ impl<W> State<W> {
         let (cost, waiting) = next.waiting.pop_front()?;
         self.clock = begin(next);
         next.end = self.clock.saturating_add(cost);
+        self.granted += 1;
+        next.served = self.granted;
         self.free -= 1;
         Some(waiting)
+    }
+
+    fn gives_way(&self, lane: Lane) -> bool {
+        let own = self.lanes.iter().zip(Lane::ALL).find(|(_, name)| *name == lane).map_or(0, |(queue, _)| queue.weight);
+        let is_at_work = |queue: &Queue<W>| queue.served > 0 && queue.served + RECENT > self.granted;
+        self.lanes.iter().any(|queue| queue.weight > own && is_at_work(queue))
     }
 }
 
@@ -168,6 +190,21 @@ mod tests {
         assert_eq!(state.leave(), Some("urgent"));
         assert_eq!(state.leave(), Some("live"));
         assert_eq!(state.leave(), Some("b"));
+    }
+
+    #[test]
+    fn a_lane_gives_way_while_one_above_it_is_at_work_and_not_for_ever() {
+        let mut state = State::new(1, weights);
+        state.enter(Lane::Backfill, 500, ());
+        assert!(!state.gives_way(Lane::Backfill));
+        state.enter(Lane::Live, 1, ());
+        state.leave();
+        assert!(state.gives_way(Lane::Backfill) && !state.gives_way(Lane::Live) && !state.gives_way(Lane::Urgent));
+        for _ in 0..RECENT {
+            state.enter(Lane::Backfill, 500, ());
+            state.leave();
+        }
+        assert!(!state.gives_way(Lane::Backfill));
     }
 
     #[tokio::test]

@@ -33,6 +33,8 @@ impl Limits {
 pub struct Receiver {
     consumer: Consumer,
     limits: Limits,
+    /// For the time being a batch has no more events than this.
+    bound: usize,
     /// Taken from the stream but not yet part of a batch.
     pending: Option<Delivery>,
     /// The last batch was large: there is load, and waiting a moment fills the next one.
@@ -45,7 +47,7 @@ pub struct Receiver {
 impl Receiver {
     #[must_use]
     pub fn new(consumer: Consumer, limits: Limits) -> Self {
-        Self { consumer, limits, pending: None, under_load: false, prefetch: None, better: None }
+        Self { consumer, limits, bound: usize::MAX, pending: None, under_load: false, prefetch: None, better: None }
     }
 
     /// Lets the prefetch follow the load.
@@ -53,6 +55,11 @@ impl Receiver {
     pub fn adapting(mut self, prefetch: Prefetch) -> Self {
         self.prefetch = Some(prefetch);
         self
+    }
+
+    /// From now on batches have at most so many events, and never more than the configuration says.
+    pub fn bound(&mut self, events_max: usize) {
+        self.bound = events_max;
     }
 
     /// The last batch was large.
@@ -106,7 +113,8 @@ impl Receiver {
         let mut batch = vec![first];
         let age = tokio::time::sleep(if self.under_load { self.limits.linger } else { Duration::ZERO });
         tokio::pin!(age);
-        while batch.len() < self.limits.events_max && bytes < self.limits.bytes_max {
+        let events_max = self.limits.events_max.min(self.bound);
+        while batch.len() < events_max && bytes < self.limits.bytes_max {
             // First whatever is there already; only then, and only under load, wait for more.
             let delivery = match self.consumer.next().now_or_never() {
                 Some(delivery) => delivery,
@@ -130,7 +138,7 @@ impl Receiver {
             bytes += delivery.body.len();
             batch.push(delivery);
         }
-        self.under_load = batch.len() * 2 > self.limits.events_max;
+        self.under_load = batch.len() * 2 > events_max;
         let better = self.prefetch.as_mut().and_then(|prefetch| prefetch.learn(batch.len(), bytes));
         // A wish stays until it is granted: whoever heard it has cancelled, and takes what is left before the restart.
         self.better = better.or(self.better);
