@@ -12,7 +12,7 @@
 //! | – | `decide` (no SQL) | – | walks the batch in delivery order: duplicate, conflict, post, reverse, hold, reject |
 //! | 4 | `insert_entries` | balance rows, in key order | entries, lines, balances, outbox rows, what was received (`received`) and the moved heads in one statement: a round trip is a pause of everybody who waits for the head. It must return a row per head |
 //! | 5 | `insert_retries`, `upsert_dead_letters`, `insert_announcements` | – | only where the batch has some: what else leaves, decided in the same commit |
-//! | 6 | `release_held`, `upsert_held`, `free_waiting_for`, `settle_replays`, `supersede`, `write_tally`, `Counts::write` | waiting outbox rows, those that the relay has locked left out | only where the batch has some, or statement 4 saw that something is held or a letter open |
+//! | 6 | `release_held`, `upsert_held`, `free_waiting_for`, `settle_replays`, `supersede`, `write_tally`, `Counts::write` | waiting outbox rows, those that the relay has locked left out | only where the batch has some, or statement 2 saw that something is held, or 4 that a letter is open |
 //! | 7 | `is_whole` | – | only behind 5 and 6: in a broken transaction it fails, so `commit` can not pretend |
 //!
 //! A batch has the same result as its events posted one by one in delivery order. Several instances may post at once: a
