@@ -15,6 +15,7 @@
 //! Redis hurries, PostgreSQL decides, the broker is told last. Here, and only here, a disposition (ledger word) becomes a
 //! settlement (AMQP word).
 
+mod ahead;
 mod make;
 mod origin;
 mod posting;
@@ -50,6 +51,7 @@ use crate::platform::metrics;
 use crate::platform::postgres::Postgres;
 use crate::platform::redis::Redis;
 use crate::platform::time;
+use ahead::Ahead;
 use origin::Origin;
 use posting::unreadable;
 use road::{Place, Road};
@@ -69,6 +71,7 @@ pub struct Pipeline {
     /// Transactions at once; tenants are shared out among them.
     pub posters: usize,
     pub turns: Turns,
+    pub ahead: Ahead,
     pub ledger: Ledger,
     /// Rung after a commit, for the relay.
     pub wake: Arc<Notify>,
@@ -129,7 +132,7 @@ impl Pipeline {
         let events: Vec<Event<'_>> = batch.iter().map(|delivery| self.read(lane, delivery)).collect();
         let connections = self.postgres.connections();
         let ledger = self.ledger().await;
-        let mut verdicts = self.claim(&events, &ledger).await;
+        let (mut verdicts, is_new) = self.claim(&events, &ledger).await;
         crash_point(faults::AFTER_CLAIM);
 
         let rest: Vec<usize> = (0..events.len()).filter(|index| matches!(verdicts.get(*index), Some(None))).collect();
@@ -139,9 +142,14 @@ impl Pipeline {
             settler.settle(batch, |_| false).await?;
         }
         // Before its turn: while it is mapped, the batch before it commits. Where the books change meanwhile, posting finds out.
-        let parts = self.map(&rest_events);
+        let mut parts = self.map(&rest_events);
+        place.drafted.take().await?;
+        if is_new && self.draft(&mut parts) {
+            place.drafted.pass();
+        }
         place.posted.take().await?;
         let mut posted = self.post(lane, parts, stop).await?;
+        place.drafted.pass();
         place.posted.pass();
         // A connection made since may lead to a ledger that was restored meanwhile: that is not the one with this name.
         let is_proven = self.postgres.connections() == connections;
@@ -183,11 +191,12 @@ impl Pipeline {
         self.ledger.name(&self.postgres, &self.redis).await
     }
 
-    /// Phase 2: what Redis knows. A verdict for each event that is known to be posted, none for the others.
-    async fn claim(&self, events: &[Event<'_>], ledger: &str) -> Vec<Option<Verdict>> {
+    /// Phase 2: what Redis knows. A verdict for each event that is known to be posted, none for the others; and whether it has
+    /// not heard of a single one before.
+    async fn claim(&self, events: &[Event<'_>], ledger: &str) -> (Vec<Option<Verdict>>, bool) {
         let (places, keys): (Vec<usize>, Vec<Key<'_>>) =
             events.iter().enumerate().filter_map(|(i, e)| Some((i, e.key()?))).unzip();
-        let known = claim::claim(&self.redis, ledger, &keys, time::now()).await;
+        let claim::Claims { known, all_new } = claim::claim(&self.redis, ledger, &keys, time::now()).await;
         let mut verdicts: Vec<Option<Verdict>> = vec![None; events.len()];
         for (place, _) in places.iter().zip(&known).filter(|(_, known)| **known) {
             // Only PostgreSQL knows whether its batch has counted it, and only there a replayed letter can be resolved.
@@ -198,7 +207,7 @@ impl Pipeline {
                 *verdict = Some(Verdict::Duplicate(None));
             }
         }
-        verdicts
+        (verdicts, all_new)
     }
 
     /// Phase 1: what the bytes say.

@@ -89,22 +89,30 @@ impl Key<'_> {
     }
 }
 
-/// Claims the keys in one round trip and reads the losers in another. True: known to be posted in this ledger with the
-/// same content.
-pub async fn claim(redis: &Redis, ledger: &str, keys: &[Key<'_>], now: DateTime<Utc>) -> Vec<bool> {
+/// What Redis says of a batch.
+#[derive(Default)]
+pub struct Claims {
+    /// By key: known to be posted in this ledger with the same content.
+    pub known: Vec<bool>,
+    /// Every key was claimed; none was there before.
+    pub all_new: bool,
+}
+
+/// Claims the keys in one round trip and reads the losers in another.
+pub async fn claim(redis: &Redis, ledger: &str, keys: &[Key<'_>], now: DateTime<Utc>) -> Claims {
     match try_claim(redis, ledger, keys, now).await {
-        Some(known) => known,
+        Some(claims) => claims,
         None => {
             metrics::redis_away();
-            vec![false; keys.len()]
+            Claims { known: vec![false; keys.len()], all_new: false }
         }
     }
 }
 
-async fn try_claim(redis: &Redis, ledger: &str, keys: &[Key<'_>], now: DateTime<Utc>) -> Option<Vec<bool>> {
+async fn try_claim(redis: &Redis, ledger: &str, keys: &[Key<'_>], now: DateTime<Utc>) -> Option<Claims> {
     // A batch of nothing but poison has no keys; Redis answers an empty pipeline with an error, which is not an outage.
     if keys.is_empty() {
-        return Some(Vec::new());
+        return Some(Claims::default());
     }
     let created_at = instant_text(now);
     let mut claims = Pipeline::with_capacity(keys.len());
@@ -124,7 +132,7 @@ async fn try_claim(redis: &Redis, ledger: &str, keys: &[Key<'_>], now: DateTime<
         answers.iter().enumerate().filter(|(_, answer)| matches!(answer, Ok(Value::Nil))).map(|(i, _)| i).collect();
     let mut known = vec![false; keys.len()];
     if lost.is_empty() {
-        return Some(known);
+        return Some(Claims { known, all_new: answers.iter().all(Result::is_ok) });
     }
     let mut reads = Pipeline::with_capacity(1);
     reads.cmd("MGET").arg(lost.iter().filter_map(|i| keys.get(*i)).map(Key::name).collect::<Vec<_>>());
@@ -135,7 +143,7 @@ async fn try_claim(redis: &Redis, ledger: &str, keys: &[Key<'_>], now: DateTime<
             *known = is_posted(&value, key.payload_hash, ledger);
         }
     }
-    Some(known)
+    Some(Claims { known, all_new: false })
 }
 
 fn is_posted(value: &str, payload_hash: &str, ledger: &str) -> bool {

@@ -3,7 +3,8 @@
 use std::collections::BTreeMap;
 
 use rust_decimal::Decimal;
-use sqlx::PgConnection;
+use sqlx::postgres::PgArguments;
+use sqlx::{Arguments, PgConnection};
 
 use super::decide::Plan;
 use super::received::Counts;
@@ -18,6 +19,8 @@ pub struct Seen {
     pub position: i64,
     /// A dead letter is open, of whomever.
     pub letters: bool,
+    /// An event is held, of whomever.
+    pub held: bool,
 }
 
 /// Parts of a statement do not see one another's rows and need not: nothing below reads what another part writes.
@@ -53,77 +56,88 @@ const WRITE: &str = "with entries as (
   returning (pg_current_wal_insert_lsn() - '0/0')::bigint,
             -- The smallest index answers, whatever the table's statistics say.
             (select true from fis_dead_letter where status in ('parked', 'replaying')
-              order by tenant_id, event_id limit 1) is not null";
+              order by tenant_id, event_id limit 1) is not null,
+            exists (select from fis_held)";
 
-/// Writes the entries: rows, lines, balances, outbox, what was received, and the heads that point to the last of them. One statement, because each
-/// round trip is a pause of the one transaction at a time that a tenant has. It must find every head: a head that is gone
-/// means that the lock was not held.
-pub async fn insert_entries(
-    db: &mut PgConnection,
-    plan: &Plan,
-    heads: &BTreeMap<TenantId, ChainHead>,
-    received: &Counts,
-) -> Result<Seen, sqlx::Error> {
-    let Plan { entries, moved, .. } = plan;
-    macro_rules! column {
-        ($entry:ident => $value:expr) => {
-            entries.iter().map(|$entry| $value).collect::<Vec<_>>()
-        };
+/// The writing of a plan, ready to be sent.
+pub struct Write {
+    arguments: PgArguments,
+    heads: usize,
+}
+
+impl Write {
+    /// Writes the entries: rows, lines, balances, outbox, what was received, and the heads that point to the last of them. One statement, because each
+    /// round trip is a pause of the one transaction at a time that a tenant has. It must find every head: a head that is gone
+    /// means that the lock was not held.
+    pub async fn run(self, db: &mut PgConnection) -> Result<Seen, sqlx::Error> {
+        let rows: Vec<(i64, bool, bool)> = sqlx::query_as_with(WRITE, self.arguments).fetch_all(db).await?;
+        if rows.len() != self.heads {
+            return Err(sqlx::Error::RowNotFound);
+        }
+        let (position, letters, held) = rows.into_iter().max().ok_or(sqlx::Error::RowNotFound)?;
+        Ok(Seen { position, letters, held })
     }
-    let lines = Lines::of(entries);
-    let balances = Balances::of(entries);
-    let received = received.columns();
-    let moved: Vec<_> = heads.iter().filter(|(tenant, _)| moved.contains(*tenant)).collect();
-    let rows: Vec<(i64, bool)> = sqlx::query_as(WRITE)
-        .bind(column!(e => e.origin.tenant_id.as_str()))
-        .bind(column!(e => e.seq))
-        .bind(column!(e => e.origin.event_id.as_str()))
-        .bind(column!(e => e.origin.event_type.as_str()))
-        .bind(column!(e => e.origin.payload_hash.as_str()))
-        .bind(column!(e => e.accounting_date))
-        .bind(column!(e => e.original_date))
-        .bind(column!(e => e.posted_at))
-        .bind(column!(e => e.description.as_str()))
-        .bind(column!(e => e.origin.rule_name.as_str()))
-        .bind(column!(e => e.origin.rule_version))
-        .bind(column!(e => e.reverses_entry_id.as_deref()))
-        .bind(column!(e => e.previous_hash.as_str()))
-        .bind(column!(e => e.hash.as_str()))
-        .bind(column!(e => e.origin.lane))
-        .bind(column!(e => e.origin.message_id.as_deref()))
-        .bind(column!(e => e.origin.correlation_id.as_deref()))
-        .bind(column!(e => e.origin.traceparent.as_deref()))
-        .bind(lines.tenants)
-        .bind(lines.seqs)
-        .bind(lines.numbers)
-        .bind(lines.accounts)
-        .bind(lines.sides)
-        .bind(lines.amounts)
-        .bind(lines.currencies)
-        .bind(lines.base_amounts)
-        .bind(balances.tenants)
-        .bind(balances.accounts)
-        .bind(balances.currencies)
-        .bind(balances.debits)
-        .bind(balances.credits)
-        .bind(column!(e => i32::try_from(e.lines.len()).unwrap_or(i32::MAX)))
-        .bind(moved.iter().map(|(tenant, _)| tenant.as_str()).collect::<Vec<_>>())
-        .bind(moved.iter().map(|(_, head)| head.seq).collect::<Vec<_>>())
-        .bind(moved.iter().map(|(_, head)| head.hash.as_str()).collect::<Vec<_>>())
-        .bind(&plan.received_on)
-        .bind(received.tenants)
-        .bind(received.days)
-        .bind(received.outcomes)
-        .bind(received.currencies)
-        .bind(received.events)
-        .bind(received.amounts)
-        .fetch_all(db)
-        .await?;
-    if rows.len() != moved.len() {
-        return Err(sqlx::Error::RowNotFound);
+
+    /// The arguments of a plan whose heads end as `heads`.
+    pub fn of(plan: &Plan, heads: &BTreeMap<TenantId, ChainHead>, received: &Counts) -> Result<Self, sqlx::Error> {
+        let Plan { entries, moved, .. } = plan;
+        let mut arguments = PgArguments::default();
+        macro_rules! bind {
+            ($value:expr) => {
+                arguments.add($value).map_err(sqlx::Error::Encode)?
+            };
+            ($entry:ident => $value:expr) => {
+                bind!(entries.iter().map(|$entry| $value).collect::<Vec<_>>())
+            };
+        }
+        let lines = Lines::of(entries);
+        let balances = Balances::of(entries);
+        let received = received.columns();
+        let moved: Vec<_> = heads.iter().filter(|(tenant, _)| moved.contains(*tenant)).collect();
+        bind!(e => e.origin.tenant_id.as_str());
+        bind!(e => e.seq);
+        bind!(e => e.origin.event_id.as_str());
+        bind!(e => e.origin.event_type.as_str());
+        bind!(e => e.origin.payload_hash.as_str());
+        bind!(e => e.accounting_date);
+        bind!(e => e.original_date);
+        bind!(e => e.posted_at);
+        bind!(e => e.description.as_str());
+        bind!(e => e.origin.rule_name.as_str());
+        bind!(e => e.origin.rule_version);
+        bind!(e => e.reverses_entry_id.as_deref());
+        bind!(e => e.previous_hash.as_str());
+        bind!(e => e.hash.as_str());
+        bind!(e => e.origin.lane);
+        bind!(e => e.origin.message_id.as_deref());
+        bind!(e => e.origin.correlation_id.as_deref());
+        bind!(e => e.origin.traceparent.as_deref());
+        bind!(lines.tenants);
+        bind!(lines.seqs);
+        bind!(lines.numbers);
+        bind!(lines.accounts);
+        bind!(lines.sides);
+        bind!(lines.amounts);
+        bind!(lines.currencies);
+        bind!(lines.base_amounts);
+        bind!(balances.tenants);
+        bind!(balances.accounts);
+        bind!(balances.currencies);
+        bind!(balances.debits);
+        bind!(balances.credits);
+        bind!(e => i32::try_from(e.lines.len()).unwrap_or(i32::MAX));
+        bind!(moved.iter().map(|(tenant, _)| tenant.as_str()).collect::<Vec<_>>());
+        bind!(moved.iter().map(|(_, head)| head.seq).collect::<Vec<_>>());
+        bind!(moved.iter().map(|(_, head)| head.hash.as_str()).collect::<Vec<_>>());
+        bind!(&plan.received_on);
+        bind!(received.tenants);
+        bind!(received.days);
+        bind!(received.outcomes);
+        bind!(received.currencies);
+        bind!(received.events);
+        bind!(received.amounts);
+        Ok(Self { arguments, heads: moved.len() })
     }
-    let (position, letters) = rows.into_iter().max().ok_or(sqlx::Error::RowNotFound)?;
-    Ok(Seen { position, letters })
 }
 
 #[derive(Default)]

@@ -4,14 +4,17 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::time::Instant;
 
-use sqlx::{PgConnection, PgPool};
+use sqlx::{PgConnection, PgPool, Postgres, Transaction};
 
 use super::decide::{Known, Verdict, decide, reversed_events};
+use super::draft::{Decided, Draft, Heads};
+use super::entries::{Seen, Write};
 use super::item::Item;
+use super::received::Column;
 use super::statements;
 use super::tally::BatchProgress;
 use super::waiting::{self, PropertiesText};
-use super::{batches, entries, held, letters, received, rejected};
+use super::{batches, held, letters, received, rejected};
 use crate::domain::chain::ChainedEntry;
 use crate::domain::ids::TenantId;
 use crate::platform::faults::{self, crash_point};
@@ -27,6 +30,15 @@ pub enum PostError {
     Sql(#[from] sqlx::Error),
 }
 
+#[derive(Debug, thiserror::Error)]
+pub enum DraftError {
+    /// Nothing was written; `post` it.
+    #[error("a chain has another end than the one that the batch was decided for, or the books changed")]
+    Stale,
+    #[error(transparent)]
+    Sql(#[from] sqlx::Error),
+}
+
 /// What a posting leaves behind.
 #[derive(Debug, Default)]
 pub struct Committed {
@@ -37,6 +49,8 @@ pub struct Committed {
     pub batches: Vec<BatchProgress>,
     /// How far the write-ahead log had come; `None` where no chain moved.
     pub position: Option<i64>,
+    /// Where the chains of the batch's tenants end now.
+    pub heads: Heads,
 }
 
 /// Posts a batch: all of it or none of it.
@@ -46,7 +60,27 @@ pub struct Committed {
 pub async fn post(pool: &PgPool, items: Vec<Item<'_>>, properties: PropertiesText) -> Result<Committed, PostError> {
     let started = Instant::now();
     let mut transaction = pool.begin().await?;
-    let committed = match write(&mut transaction, items, properties).await {
+    let written = write(&mut transaction, items, properties).await;
+    commit(transaction, written, started).await
+}
+
+/// Posts a batch that was decided ahead, if the ledger is as it was thought to be.
+///
+/// # Errors
+/// As `post`; also where an event of the batch is posted already. What `post` makes of the batch is right in any case.
+pub async fn post_draft(pool: &PgPool, draft: Draft, properties: PropertiesText) -> Result<Committed, DraftError> {
+    let started = Instant::now();
+    let mut transaction = pool.begin().await?;
+    let written = write_draft(&mut transaction, draft, properties).await;
+    commit(transaction, written, started).await
+}
+
+async fn commit<E: From<sqlx::Error>>(
+    transaction: Transaction<'_, Postgres>,
+    written: Result<Committed, E>,
+    started: Instant,
+) -> Result<Committed, E> {
+    let committed = match written {
         Ok(committed) => committed,
         Err(error) => {
             // Also a statement's error: the heads are free again before the batch is tried once more.
@@ -92,9 +126,41 @@ async fn write(
     let (verdicts, mut plan) = decide(items, &mut known, now, &mut || fastrand::u64(0..=1000));
     let posted = plan.counts.take_posted();
     let seen = match plan.entries.is_empty() {
-        false => Some(entries::insert_entries(&mut *db, &plan, &known.heads, &posted).await?),
+        false => Some(Write::of(&plan, &known.heads, &posted)?.run(&mut *db).await?),
         true => None,
     };
+    Ok(finish(db, Decided { verdicts, plan, now }, known, &replayed, seen, properties).await?)
+}
+
+/// The same for a batch that was decided ahead.
+async fn write_draft(db: &mut PgConnection, draft: Draft, properties: PropertiesText) -> Result<Committed, DraftError> {
+    let Draft { before, after, write, mut decided } = draft;
+    let tenants: Vec<&str> = before.keys().map(TenantId::as_str).collect();
+    if statements::lock_heads(&mut *db, &tenants).await? != before {
+        return Err(DraftError::Stale);
+    }
+    let seen = write.run(&mut *db).await?;
+    let known = Known { heads: after, any_held: seen.held, ..Known::default() };
+    if seen.held {
+        // The publisher has sent again what is held. `decide` counts that where it knows.
+        let released = decided.plan.released.iter().map(|(tenant, event)| (tenant, event));
+        for ((tenant, _), held) in received::find_held(&mut *db, released).await? {
+            decided.plan.counts.held_to(&tenant, Some(held), Column::Duplicate);
+        }
+    }
+    Ok(finish(db, decided, known, &[], Some(seen), properties).await?)
+}
+
+/// Everything behind the entries: mostly nothing.
+async fn finish(
+    db: &mut PgConnection,
+    decided: Decided,
+    known: Known,
+    replayed: &[Option<String>],
+    seen: Option<Seen>,
+    properties: PropertiesText,
+) -> Result<Committed, sqlx::Error> {
+    let Decided { verdicts, mut plan, now } = decided;
     let places = waiting::insert_retries(&mut *db, &plan.held).await?;
     waiting::insert_retries(&mut *db, &plan.overtaken).await?;
     letters::adopt(&mut *db, &mut plan.rejected).await?;
@@ -113,7 +179,7 @@ async fn write(
     if !plan.entries.is_empty() && (known.any_held || !plan.held.is_empty()) {
         held::free_waiting_for(&mut *db, &plan.entries).await?;
     }
-    letters::settle_replays(&mut *db, &verdicts, &replayed, now, &mut plan.counts).await?;
+    letters::settle_replays(&mut *db, &verdicts, replayed, now, &mut plan.counts).await?;
     if seen.is_some_and(|seen| seen.letters) || !plan.rejected.is_empty() {
         letters::supersede(&mut *db, &plan.entries, now, &mut plan.counts).await?;
     }
@@ -131,7 +197,7 @@ async fn write(
         statements::is_whole(&mut *db).await?;
     }
     let position = seen.map(|seen| seen.position);
-    Ok(Committed { verdicts, entries: plan.entries, batches, position })
+    Ok(Committed { verdicts, entries: plan.entries, batches, position, heads: known.heads })
 }
 
 /// Locks the heads, then reads what the ledger knows of the batch.
@@ -161,13 +227,14 @@ async fn read(db: &mut PgConnection, items: &mut [Item<'_>]) -> Result<Known, Po
     }
     known.tally = batches::find_tally(&mut *db, items).await?;
     if known.any_held {
-        known.held = received::find_held(&mut *db, items).await?;
+        let facts = items.iter().filter_map(|item| item.facts.as_ref());
+        known.held = received::find_held(&mut *db, facts.map(|facts| (&facts.tenant_id, &facts.event_id))).await?;
     }
     Ok(known)
 }
 
 /// The version of the books that each tenant's items were mapped with; `None` where the tenant had none.
-fn mapped_versions(items: &[Item<'_>]) -> BTreeMap<TenantId, Option<i32>> {
+pub(super) fn mapped_versions(items: &[Item<'_>]) -> BTreeMap<TenantId, Option<i32>> {
     let facts: BTreeSet<_> = items
         .iter()
         .filter_map(|item| item.facts.as_ref())

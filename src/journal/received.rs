@@ -20,11 +20,10 @@ use sqlx::postgres::PgRow;
 use sqlx::{PgConnection, Row};
 
 use super::decide::EventKey;
-use super::item::Item;
 use super::read;
 use crate::domain::chain::ChainedEntry;
 use crate::domain::entry::Side;
-use crate::domain::ids::TenantId;
+use crate::domain::ids::{EventId, TenantId};
 use crate::domain::money::Currency;
 
 pub type Money = Option<(Decimal, Currency)>;
@@ -241,13 +240,10 @@ pub(super) fn money(row: &PgRow) -> Result<Money, sqlx::Error> {
 /// What of the batch is held.
 pub(super) async fn find_held(
     db: &mut PgConnection,
-    items: &[Item<'_>],
+    wanted: impl Iterator<Item = (&TenantId, &EventId)>,
 ) -> Result<HashMap<EventKey, Standing>, sqlx::Error> {
-    let (tenants, events): (Vec<&str>, Vec<&str>) = items
-        .iter()
-        .filter_map(|item| item.facts.as_ref())
-        .map(|facts| (facts.tenant_id.as_str(), facts.event_id.as_str()))
-        .unzip();
+    let (tenants, events): (Vec<&str>, Vec<&str>) =
+        wanted.map(|(tenant, event)| (tenant.as_str(), event.as_str())).unzip();
     let rows = sqlx::query(
         "select h.tenant_id, h.event_id, h.received_on, h.amount, h.currency
            from unnest($1::text[], $2::text[]) as wanted (tenant_id, event_id)

@@ -6,8 +6,9 @@ use sqlx::{PgConnection, PgPool, Row};
 
 use super::books::{BooksError, stored};
 use super::decide::{Known, Plan, Receipt, append, reverse};
+use super::entries::Write;
 use super::received::Counts;
-use super::{entries, statements};
+use super::statements;
 use crate::domain::books::{Books, ReversalRequest};
 use crate::domain::canonical::payload_hash;
 use crate::domain::chain::Provenance;
@@ -69,7 +70,7 @@ pub async fn revert(
     let (entry, _, reverses) = reverse(tenant, request, &books, &known)?;
     let mut plan = Plan::default();
     let receipt = append(origin, entry, reverses, None, &mut known, &mut plan, now);
-    entries::insert_entries(&mut transaction, &plan, &known.heads, &Counts::default()).await?;
+    Write::of(&plan, &known.heads, &Counts::default())?.run(&mut transaction).await?;
     transaction.commit().await?;
     Ok(receipt)
 }

@@ -12,6 +12,7 @@ use crate::domain::chain::ChainHead;
 use crate::domain::ids::{EventId, TenantId};
 use crate::platform::mutants::{self, mutant};
 
+#[derive(Debug, PartialEq, Eq)]
 pub struct LockedHead {
     pub chain: ChainHead,
     pub books_version: i32,

@@ -7,6 +7,7 @@ use std::time::Duration;
 use tokio::sync::Notify;
 
 use super::Pipeline;
+use super::ahead::Ahead;
 use crate::domain::ids::TenantId;
 use crate::domain::retry::RetryPolicy;
 use crate::intake::Lane;
@@ -53,6 +54,7 @@ impl Pipeline {
                 Lane::Live => intake.weight_live,
                 Lane::Backfill => intake.weight_backfill,
             }),
+            ahead: Ahead::default(),
             ledger: Ledger::default(),
             wake: Arc::new(Notify::new()),
             recent: Arc::default(),

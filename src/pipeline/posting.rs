@@ -13,7 +13,7 @@ use crate::domain::books::Books;
 use crate::domain::disposition::{Disposition, Failure, Reason};
 use crate::domain::ids::TenantId;
 use crate::intake::Lane;
-use crate::journal::{self, Committed, Item, PostError, Step};
+use crate::journal::{self, Committed, Draft, Item, PostError, Step};
 use crate::outbox;
 use crate::platform::health::Part;
 use crate::platform::metrics;
@@ -42,7 +42,7 @@ impl Pipeline {
             if let Some(part) = parts.get_mut(event.share(self.posters)) {
                 part.places.push(place);
                 part.events.push(event);
-                part.items.push(self.item(event, &books));
+                part.items.get_or_insert_default().push(self.item(event, &books));
             }
         }
         parts.retain(|part| !part.events.is_empty());
@@ -58,20 +58,27 @@ impl Pipeline {
         stop: &CancellationToken,
     ) -> Result<Committed, PipelineError> {
         let posted = join_all(parts.into_iter().map(async |part| {
-            let posted = self.post_part(lane, &part.events, Some(part.items), stop).await;
+            let drafted = match part.draft {
+                Some(draft) => self.post_draft(lane, *draft, part.events.len()).await,
+                None => None,
+            };
+            let posted = match drafted {
+                Some(posted) => Ok(posted),
+                None => self.post_part(lane, &part.events, part.items, stop).await,
+            };
             (part.places, posted)
         }));
-        let (mut position, mut batches, mut verdicts, mut entries) = (None, Vec::new(), Vec::new(), Vec::new());
+        let (mut all, mut verdicts) = (Committed::default(), Vec::new());
         for (places, posted) in posted.await {
             let posted = posted?;
-            position = position.max(posted.position);
-            batches.extend(posted.batches);
-            entries.extend(posted.entries);
+            all.position = all.position.max(posted.position);
+            all.batches.extend(posted.batches);
+            all.entries.extend(posted.entries);
             verdicts.extend(places.into_iter().zip(posted.verdicts));
         }
         verdicts.sort_by_key(|(place, _)| *place);
-        let verdicts = verdicts.into_iter().map(|(_, verdict)| verdict).collect();
-        Ok(Committed { verdicts, entries, batches, position })
+        all.verdicts = verdicts.into_iter().map(|(_, verdict)| verdict).collect();
+        Ok(all)
     }
 
     /// As often as it takes: stale books map again, an outage is sat out, poison is isolated.
@@ -143,6 +150,7 @@ impl Pipeline {
         let error = match posted {
             Ok(posted) => {
                 self.health.back(Part::Postgres);
+                self.posted_undrafted(&posted);
                 return Ok(Attempt::Done(posted));
             }
             Err(PostError::StaleBooks) => match self.books.refresh(&self.postgres.pool).await {
@@ -209,7 +217,9 @@ pub(super) fn unreadable<'e>(
 pub(super) struct Share<'e> {
     places: Vec<usize>,
     events: Vec<&'e Event<'e>>,
-    items: Vec<Item<'e>>,
+    /// Gone where they were drafted: what must be mapped again may have come under other books.
+    pub(super) items: Option<Vec<Item<'e>>>,
+    pub(super) draft: Option<Box<Draft>>,
 }
 
 enum Attempt {

@@ -28,6 +28,12 @@ pub struct Baton {
 }
 
 impl Baton {
+    /// Behind the last one, in whose place it comes.
+    fn behind(last: &mut Option<oneshot::Receiver<()>>) -> Self {
+        let (sender, receiver) = oneshot::channel();
+        Self { before: last.replace(receiver), behind: Some(sender) }
+    }
+
     /// Waits for the batch before this one.
     ///
     /// # Errors
@@ -49,8 +55,17 @@ impl Baton {
 
 /// A batch's place in its lane.
 pub struct Place {
+    pub drafted: Baton,
     pub posted: Baton,
     pub settled: Baton,
+}
+
+/// What the batch that was sent last will pass on.
+#[derive(Default)]
+struct Last {
+    drafted: Option<oneshot::Receiver<()>>,
+    posted: Option<oneshot::Receiver<()>>,
+    settled: Option<oneshot::Receiver<()>>,
 }
 
 /// Counts what is taken and not yet settled.
@@ -78,7 +93,7 @@ pub struct Road {
     /// One of the batches failed: nothing more may be taken.
     pub broken: CancellationToken,
     batches: JoinSet<Result<(), PipelineError>>,
-    last: (Option<oneshot::Receiver<()>>, Option<oneshot::Receiver<()>>),
+    last: Last,
     end: Result<(), PipelineError>,
     panic: Option<JoinError>,
 }
@@ -92,7 +107,7 @@ impl Road {
             stop,
             broken: CancellationToken::new(),
             batches: JoinSet::new(),
-            last: (None, None),
+            last: Last::default(),
             end: Ok(()),
             panic: None,
         }
@@ -120,11 +135,10 @@ impl Road {
         while self.batches.len() >= UNDER_WAY_MAX {
             self.join().await;
         }
-        let (posted, posted_behind) = oneshot::channel();
-        let (settled, settled_behind) = oneshot::channel();
         let place = Place {
-            posted: Baton { before: self.last.0.replace(posted_behind), behind: Some(posted) },
-            settled: Baton { before: self.last.1.replace(settled_behind), behind: Some(settled) },
+            drafted: Baton::behind(&mut self.last.drafted),
+            posted: Baton::behind(&mut self.last.posted),
+            settled: Baton::behind(&mut self.last.settled),
         };
         let (pipeline, settler, stop) = (Arc::clone(&self.pipeline), self.settler.clone(), self.stop.clone());
         let (lane, broken) = (self.lane, self.broken.clone());
@@ -200,12 +214,12 @@ impl Road {
     /// Without load a batch is closed as late as can be, when the one before it has posted: an event that comes meanwhile need not
     /// wait for a batch that was closed too early.
     async fn last_posted(&mut self) {
-        if let Some(before) = self.last.0.take()
+        if let Some(before) = self.last.posted.take()
             && before.await.is_err()
         {
             // It failed, and whoever comes behind must hear of it.
             let (_, failed) = oneshot::channel();
-            self.last.0 = Some(failed);
+            self.last.posted = Some(failed);
         }
     }
 

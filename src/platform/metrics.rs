@@ -11,6 +11,7 @@ pub const INTAKE_BATCH_EVENTS: &str = "fis_intake_batch_events";
 pub const INTAKE_PREFETCH: &str = "fis_intake_prefetch_events";
 pub const INTAKE_REDIS_AWAY: &str = "fis_intake_redis_away_total";
 pub const JOURNAL_POST_SECONDS: &str = "fis_journal_post_seconds";
+pub const JOURNAL_DRAFTS: &str = "fis_journal_drafts_total";
 pub const JOURNAL_RETRIES: &str = "fis_journal_retries_total";
 pub const OUTBOX_PUBLISHED: &str = "fis_outbox_published_total";
 pub const OUTBOX_UNCONFIRMED: &str = "fis_outbox_unconfirmed_total";
@@ -43,6 +44,7 @@ pub fn install() -> Result<PrometheusHandle, String> {
     describe_histogram!(INTAKE_BATCH_EVENTS, "Events in a batch");
     describe_counter!(INTAKE_REDIS_AWAY, "Batches that went on without Redis");
     describe_histogram!(JOURNAL_POST_SECONDS, Unit::Seconds, "Duration of a posting transaction");
+    describe_counter!(JOURNAL_DRAFTS, "Batches decided ahead of their turn, by whether they were written so");
     describe_counter!(JOURNAL_RETRIES, "Posting transactions tried again because PostgreSQL was away");
     describe_counter!(OUTBOX_PUBLISHED, "Messages published and confirmed, by kind");
     describe_counter!(OUTBOX_UNCONFIRMED, "Messages that came back or were refused, to be sent again");
@@ -94,6 +96,10 @@ pub fn redis_away() {
 
 pub fn posted_in(duration: Duration) {
     histogram!(JOURNAL_POST_SECONDS).record(duration);
+}
+
+pub fn drafted(kept: bool) {
+    counter!(JOURNAL_DRAFTS, "kept" => if kept { "true" } else { "false" }).increment(1);
 }
 
 pub fn post_retried() {

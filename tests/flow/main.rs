@@ -4,6 +4,7 @@
 // Clippy knows a test by its attribute; the helpers beside them have the same leave to panic.
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic, clippy::indexing_slicing)]
 
+mod ahead;
 mod batches;
 mod bench;
 mod books;

@@ -1,0 +1,72 @@
+//! A batch decided ahead of its turn: against the heads as the batch before it will leave them, and as if the ledger knew none
+//! of its events. Whether the first is so the heads tell when they are locked; of the second, the unique index is the judge. What
+//! is held and which letters are open, the writing statement tells. So a draft is written as it is or not at all.
+
+use std::collections::BTreeMap;
+
+use chrono::{DateTime, Utc};
+
+use super::decide::{Known, Plan, Verdict, decide};
+use super::entries::Write;
+use super::item::{Item, Step};
+use super::post::mapped_versions;
+use super::statements::LockedHead;
+use crate::domain::chain::ChainHead;
+use crate::domain::ids::TenantId;
+use crate::platform::time;
+
+/// Where tenants' chains end.
+pub type Heads = BTreeMap<TenantId, ChainHead>;
+
+/// What was decided about a batch, and when.
+pub(super) struct Decided {
+    pub verdicts: Vec<Verdict>,
+    pub plan: Plan,
+    pub now: DateTime<Utc>,
+}
+
+pub struct Draft {
+    pub(super) before: BTreeMap<TenantId, LockedHead>,
+    pub(super) after: Heads,
+    pub(super) write: Write,
+    pub(super) decided: Decided,
+}
+
+impl Draft {
+    /// Where the chains will end.
+    #[must_use]
+    pub fn heads(&self) -> &Heads {
+        &self.after
+    }
+}
+
+/// Drafts a batch behind the heads that `expected` knows. `None`: it is not plainly new, or a head is not known.
+pub fn draft(items: Vec<Item<'_>>, expected: impl Fn(&TenantId) -> Option<ChainHead>) -> Option<Draft> {
+    if items.is_empty() || !items.iter().all(is_plain) {
+        return None;
+    }
+    let mut before = BTreeMap::new();
+    for (tenant, version) in mapped_versions(&items) {
+        let chain = expected(&tenant)?;
+        before.insert(tenant, LockedHead { chain, books_version: version? });
+    }
+    let heads = before.iter().map(|(tenant, head)| (tenant.clone(), head.chain.clone())).collect();
+    let mut known = Known { heads, ..Known::default() };
+    let now = time::now();
+    let (verdicts, mut plan) = decide(items, &mut known, now, &mut || 0);
+    let posted = plan.counts.take_posted();
+    // Its events are first attempts to post, each under an id of its own: there is nothing else to count.
+    if !plan.counts.is_empty() || plan.entries.len() != verdicts.len() {
+        return None;
+    }
+    let write = Write::of(&plan, &known.heads, &posted).ok()?;
+    Some(Draft { before, after: known.heads, write, decided: Decided { verdicts, plan, now } })
+}
+
+/// Nothing to look up: the first attempt to post an event that is nobody's replay and no member of a batch.
+fn is_plain(item: &Item<'_>) -> bool {
+    item.facts.as_ref().is_some_and(|facts| facts.attempts == 0)
+        && matches!(item.step, Step::Post { .. })
+        && item.member.is_none()
+        && item.source.replayed().is_none()
+}

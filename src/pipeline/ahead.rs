@@ -1,0 +1,126 @@
+//! Deciding ahead: while a batch is written, the one behind it is decided and made ready to be sent (`journal::draft`), for the
+//! chains as that batch will leave them. Under load this takes deciding out of the time in which everybody waits for the head.
+
+use std::sync::{Mutex, PoisonError};
+
+use super::Pipeline;
+use super::posting::Share;
+use crate::intake::Lane;
+use crate::journal::{Committed, Draft, Heads, draft, post_draft};
+use crate::outbox;
+use crate::platform::health::Part;
+use crate::platform::metrics;
+
+/// So many batches are not drafted after one that was drafted in vain: another lane or another instance posts for the same
+/// tenants, or an event was posted that Redis has forgotten, and the next drafts would be in vain too.
+const REST: u32 = 16;
+/// Tenants whose heads are remembered; more are forgotten together.
+const TENANTS_MAX: usize = 1_000;
+
+/// Where the chains end once everything that is decided is written.
+#[derive(Default)]
+pub struct Ahead(Mutex<State>);
+
+#[derive(Default)]
+struct State {
+    heads: Heads,
+    rest: u32,
+}
+
+impl Ahead {
+    /// What a batch left behind, or will.
+    fn learn(&self, heads: &Heads) {
+        self.with(|state| {
+            if state.heads.len() > TENANTS_MAX {
+                state.heads.clear();
+            }
+            state.heads.extend(heads.iter().map(|(tenant, head)| (tenant.clone(), head.clone())));
+        });
+    }
+
+    fn in_vain(&self) {
+        self.with(|state| *state = State { rest: REST, ..State::default() });
+    }
+
+    /// Whether this batch may be drafted; counts those that may not.
+    fn may_draft(&self) -> bool {
+        self.with(|state| {
+            let may = state.rest == 0;
+            state.rest = state.rest.saturating_sub(1);
+            may
+        })
+    }
+
+    fn with<T>(&self, act: impl FnOnce(&mut State) -> T) -> T {
+        act(&mut self.0.lock().unwrap_or_else(PoisonError::into_inner))
+    }
+}
+
+impl Pipeline {
+    /// Drafts the parts of a batch, those of which that can be. True: all of them, so the batch behind this one may be drafted.
+    pub(super) fn draft(&self, parts: &mut [Share<'_>]) -> bool {
+        let may = !parts.is_empty() && self.ahead.may_draft();
+        let mut all = true;
+        for part in parts {
+            if may && let Some(items) = part.items.take() {
+                let expected = |tenant: &_| self.ahead.with(|state| state.heads.get(tenant).cloned());
+                part.draft = draft(items, expected).map(Box::new);
+            }
+            match &part.draft {
+                Some(draft) => self.ahead.learn(draft.heads()),
+                None => all = false,
+            }
+        }
+        all
+    }
+
+    /// Posts a draft. `None`: nothing was written, or nobody knows; it is to be mapped and posted as any other.
+    pub(super) async fn post_draft(&self, lane: Lane, draft: Draft, events: usize) -> Option<Committed> {
+        let turn = self.turns.wait(lane, events).await;
+        let posted = post_draft(&self.postgres.pool, draft, outbox::properties_text).await;
+        drop(turn);
+        metrics::drafted(posted.is_ok());
+        match posted {
+            Ok(posted) => {
+                self.health.back(Part::Postgres);
+                Some(posted)
+            }
+            Err(error) => {
+                tracing::debug!(%error, "a batch was decided ahead in vain");
+                self.ahead.in_vain();
+                None
+            }
+        }
+    }
+
+    /// A batch was posted that was not drafted.
+    pub(super) fn posted_undrafted(&self, posted: &Committed) {
+        self.ahead.learn(&posted.heads);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::domain::chain::ChainHead;
+    use crate::domain::ids::TenantId;
+
+    #[test]
+    fn after_a_draft_in_vain_some_batches_are_not_drafted() {
+        let ahead = Ahead::default();
+        assert!(ahead.may_draft() && ahead.may_draft());
+        ahead.in_vain();
+        assert_eq!((0..100).find(|_| ahead.may_draft()), Some(REST));
+        assert!(ahead.may_draft());
+    }
+
+    #[test]
+    fn the_heads_that_are_remembered_are_bounded() {
+        let ahead = Ahead::default();
+        for n in 0..5 * TENANTS_MAX {
+            let tenant = TenantId::parse(&format!("t{n}")).expect("a tenant");
+            ahead.learn(&Heads::from([(tenant, ChainHead::genesis())]));
+        }
+        assert!(ahead.with(|state| state.heads.len()) <= TENANTS_MAX + 1);
+    }
+}
