@@ -290,13 +290,6 @@ impl Event<'_> {
         let event = self.read.as_ref().ok()?;
         Some(Key { tenant_id: &event.tenant_id, event_id: &event.event_id, payload_hash: &event.payload_hash })
     }
-
-    /// Which of the posters takes it: one tenant, one poster.
-    fn share(&self, posters: usize) -> usize {
-        let tenant = self.read.as_ref().map_or("", |event| event.tenant_id.as_str());
-        let sum = tenant.bytes().fold(0usize, |sum, byte| sum.wrapping_mul(31).wrapping_add(usize::from(byte)));
-        sum % posters
-    }
 }
 
 /// A message that is not looked into.

@@ -212,6 +212,15 @@ pub(super) fn unreadable<'e>(
     }
 }
 
+impl Event<'_> {
+    /// Which of the posters takes it: one tenant, one poster.
+    fn share(&self, posters: usize) -> usize {
+        let tenant = self.read.as_ref().map_or("", |event| event.tenant_id.as_str());
+        let sum = tenant.bytes().fold(0usize, |sum, byte| sum.wrapping_mul(31).wrapping_add(usize::from(byte)));
+        sum % posters
+    }
+}
+
 /// What one poster takes of a batch: events, where in the batch they stand, and what the books make of them.
 #[derive(Default)]
 pub(super) struct Share<'e> {
