@@ -40,20 +40,22 @@ impl Draft {
     }
 }
 
-/// Drafts a batch behind the heads that `expected` knows. `None`: it is not plainly new, or a head is not known.
-pub fn draft(items: Vec<Item<'_>>, expected: impl Fn(&TenantId) -> Option<ChainHead>) -> Option<Draft> {
-    if items.is_empty() || !items.iter().all(is_plain) {
+/// Drafts a batch behind the heads that `expected` knows. `None`: it is not plainly new, or a head is not known; then the items
+/// are left where they are.
+pub fn draft(items: &mut Option<Vec<Item<'_>>>, expected: impl Fn(&TenantId) -> Option<ChainHead>) -> Option<Draft> {
+    let wanted = items.as_deref()?;
+    if !wanted.iter().all(is_plain) {
         return None;
     }
     let mut before = BTreeMap::new();
-    for (tenant, version) in mapped_versions(&items) {
+    for (tenant, version) in mapped_versions(wanted) {
         let chain = expected(&tenant)?;
         before.insert(tenant, LockedHead { chain, books_version: version? });
     }
     let heads = before.iter().map(|(tenant, head)| (tenant.clone(), head.chain.clone())).collect();
     let mut known = Known { heads, ..Known::default() };
     let now = time::now();
-    let (verdicts, mut plan) = decide(items, &mut known, now, &mut || 0);
+    let (verdicts, mut plan) = decide(items.take()?, &mut known, now, &mut || 0);
     let posted = plan.counts.take_posted();
     // Its events are first attempts to post, each under an id of its own: there is nothing else to count.
     if !plan.counts.is_empty() || plan.entries.len() != verdicts.len() {

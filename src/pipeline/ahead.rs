@@ -62,9 +62,9 @@ impl Pipeline {
         let may = !parts.is_empty() && self.ahead.may_draft();
         let mut all = true;
         for part in parts {
-            if may && let Some(items) = part.items.take() {
+            if may {
                 let expected = |tenant: &_| self.ahead.with(|state| state.heads.get(tenant).cloned());
-                part.draft = draft(items, expected).map(Box::new);
+                part.draft = draft(&mut part.items, expected).map(Box::new);
             }
             match &part.draft {
                 Some(draft) => self.ahead.learn(draft.heads()),
