@@ -42,9 +42,10 @@ impl Turns {
         }
     }
 
-    /// Whether a lane of greater weight is at work: its batches wait for whatever is being posted, so that should be short.
+    /// How much more time than its own the lanes of greater weight are due that are at work; 0: none of them is. Their batches wait
+    /// for whatever is being posted, so that should be short.
     #[must_use]
-    pub fn gives_way(&self, lane: Lane) -> bool {
+    pub fn gives_way(&self, lane: Lane) -> u32 {
         self.state().gives_way(lane)
     }
 
@@ -124,10 +125,11 @@ impl<W> State<W> {
         Some(waiting)
     }
 
-    fn gives_way(&self, lane: Lane) -> bool {
-        let own = self.lanes.iter().zip(Lane::ALL).find(|(_, name)| *name == lane).map_or(0, |(queue, _)| queue.weight);
-        let is_at_work = |queue: &Queue<W>| queue.served > 0 && queue.served + RECENT > self.granted;
-        self.lanes.iter().any(|queue| queue.weight > own && is_at_work(queue))
+    fn gives_way(&self, lane: Lane) -> u32 {
+        let own = self.lanes.iter().zip(Lane::ALL).find(|(_, name)| *name == lane).map_or(1, |(queue, _)| queue.weight);
+        let is_at_work = |queue: &&Queue<W>| queue.served > 0 && queue.served + RECENT > self.granted;
+        let above = self.lanes.iter().filter(|queue| queue.weight > own).filter(is_at_work);
+        u32::try_from(above.map(|queue| queue.weight).sum::<u64>().div_ceil(own)).unwrap_or(u32::MAX)
     }
 }
 
@@ -196,15 +198,19 @@ mod tests {
     fn a_lane_gives_way_while_one_above_it_is_at_work_and_not_for_ever() {
         let mut state = State::new(1, weights);
         state.enter(Lane::Backfill, 500, ());
-        assert!(!state.gives_way(Lane::Backfill));
+        let ways = |state: &State<()>| Lane::ALL.map(|lane| state.gives_way(lane));
+        assert_eq!(ways(&state), [0, 0, 0]);
         state.enter(Lane::Live, 1, ());
         state.leave();
-        assert!(state.gives_way(Lane::Backfill) && !state.gives_way(Lane::Live) && !state.gives_way(Lane::Urgent));
+        assert_eq!(ways(&state), [0, 0, 4], "the weight of the one over that of the other");
+        state.enter(Lane::Urgent, 1, ());
+        state.leave();
+        assert_eq!(ways(&state), [0, 2, 12]);
         for _ in 0..RECENT {
             state.enter(Lane::Backfill, 500, ());
             state.leave();
         }
-        assert!(!state.gives_way(Lane::Backfill));
+        assert_eq!(ways(&state), [0, 0, 0]);
     }
 
     #[tokio::test]

@@ -4,6 +4,7 @@
 
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
+use std::time::{Duration, Instant};
 
 use tokio::sync::oneshot;
 use tokio::task::{JoinError, JoinSet};
@@ -17,9 +18,12 @@ use crate::platform::metrics;
 /// One is settled, one commits, one is made ready. More would only hold more deliveries.
 const UNDER_WAY_MAX: usize = 3;
 
-/// What a lane takes at once while one of greater weight is at work: its batch delays that one by a few milliseconds, and costs a
-/// back-fill about a fifth of its speed.
+/// What a lane takes at once while one of greater weight is at work: its batch delays that one by a few milliseconds.
 const GIVING_WAY_EVENTS_MAX: usize = 100;
+/// The same for the backfill lane, which is to delay nobody: most of what so few cost is the commit.
+const BACKFILL_EVENTS_MAX: usize = 30;
+/// The longest pause of the backfill lane, whatever its last batch has waited for.
+const PAUSE_MAX: Duration = Duration::from_millis(250);
 
 /// Passed from a batch to the one behind it. Dropped without a word where the batch failed.
 pub struct Baton {
@@ -196,11 +200,27 @@ impl Road {
     async fn drive(&mut self, receiver: &mut Receiver, until: &CancellationToken) -> Result<(), AmqpError> {
         loop {
             let gives_way = self.pipeline.turns.gives_way(self.lane);
-            receiver.bound(if gives_way { GIVING_WAY_EVENTS_MAX } else { usize::MAX });
+            let few = match self.lane {
+                Lane::Urgent | Lane::Live => GIVING_WAY_EVENTS_MAX,
+                Lane::Backfill => BACKFILL_EVENTS_MAX,
+            };
+            receiver.bound(if gives_way > 0 { few } else { usize::MAX });
             let Some(batch) = receiver.next_batch(until).await? else { return Ok(()) };
+            let taken = Instant::now();
             self.send(batch).await;
-            if !receiver.is_under_load() {
+            let pauses = gives_way > 0 && self.lane == Lane::Backfill;
+            if pauses || !receiver.is_under_load() {
                 self.last_posted().await;
+            }
+            if pauses {
+                // By time and not by events: what a batch costs the others is also what the database, the broker and the relay do
+                // for it, and the busier they are, the longer it has taken.
+                let pause = taken.elapsed().saturating_mul(gives_way).min(PAUSE_MAX);
+                // Nothing is held here that waits: what was taken is posted.
+                tokio::select! {
+                    () = tokio::time::sleep(pause) => {}
+                    () = until.cancelled() => {}
+                }
             }
             if receiver.wants_restart() && !until.is_cancelled() {
                 self.finish(receiver).await?;
