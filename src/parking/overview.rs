@@ -2,7 +2,7 @@
 
 use chrono::{DateTime, NaiveDate, Utc};
 use rust_decimal::Decimal;
-use sqlx::PgConnection;
+use sqlx::{Connection, PgConnection};
 
 use super::read::Sums;
 
@@ -16,17 +16,23 @@ pub struct OpenLetters {
     pub oldest: DateTime<Utc>,
 }
 
+/// By one processor: nobody waits for it, and live events need the others.
+///
 /// # Errors
 /// The database is away.
 pub async fn open_letters(db: &mut PgConnection) -> Result<Vec<OpenLetters>, sqlx::Error> {
-    sqlx::query_as(
+    let mut transaction = db.begin().await?;
+    sqlx::raw_sql("set local max_parallel_workers_per_gather = 0").execute(&mut *transaction).await?;
+    let open = sqlx::query_as(
         "select reason, currency, count(*) as letters, sum(amount) as amount, min(first_seen_at) as oldest
            from fis_dead_letter
           where status in ('parked', 'replaying')
           group by reason, currency",
     )
-    .fetch_all(db)
-    .await
+    .fetch_all(&mut *transaction)
+    .await?;
+    transaction.commit().await?;
+    Ok(open)
 }
 
 /// Open letters by reason.
