@@ -21,7 +21,7 @@ use std::process::ExitCode;
 use chrono::{DateTime, Utc};
 use rust_decimal::Decimal;
 
-use super::plural;
+use super::{plural, printable_within};
 use crate::platform::config::Config;
 
 /// Wrong usage: somebody has to confirm, and nobody is there.
@@ -104,6 +104,31 @@ fn columns() -> usize {
     let term = console::Term::stdout();
     let found = term.size_checked().map(|(_, columns)| usize::from(columns));
     found.or(asked).unwrap_or(160).clamp(40, 400)
+}
+
+/// An example of what is counted, behind a count of ten digits.
+fn as_in(what: &str, example: &str) -> String {
+    hanging(&format!("{what}, as in: {}", printable_within(example, 300)), 12, columns())
+}
+
+/// Breaks a text between words where the line would be too long, and begins the next one below it. A word that is too long for
+/// any line is left to the terminal, so that it can be copied.
+fn hanging(text: &str, indent: usize, width: usize) -> String {
+    let (mut broken, mut column) = (String::with_capacity(text.len()), indent);
+    for (place, word) in text.split(' ').enumerate() {
+        let length = word.chars().count();
+        if place > 0 && column + 1 + length >= width {
+            broken.push('\n');
+            broken.extend(std::iter::repeat_n(' ', indent));
+            column = indent;
+        } else if place > 0 {
+            broken.push(' ');
+            column += 1;
+        }
+        broken.push_str(word);
+        column += length;
+    }
+    broken
 }
 
 /// `5s`, `12m`, `3h`, `2d`.

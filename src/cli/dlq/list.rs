@@ -92,6 +92,10 @@ impl List {
         }
         let word = self.status.word();
         text.push_str(&format!("{} of {total} {word}dead letters\n", letters.len()));
+        let next = self.offset.saturating_add(i64::try_from(letters.len()).unwrap_or(i64::MAX));
+        if !letters.is_empty() && next < total {
+            text.push_str(&format!("go on with --offset {next}\n"));
+        }
         crate::cli::print_text(&text)?;
         Ok(ExitCode::SUCCESS)
     }
@@ -122,6 +126,8 @@ fn two_lines(letter: &Letter, now: chrono::DateTime<chrono::Utc>, width: usize) 
     if whose.chars().count() <= room {
         format!("{start}  {whose}{marks}\n    {}\n", detail(&letter.detail))
     } else {
+        // Not more than a third of the line: the detail is what is looked for.
+        let whose = printable_within(&whose, width / 3);
         format!("{start}{marks}\n    {}\n", detail(&format!("{whose}: {}", letter.detail)))
     }
 }

@@ -7,7 +7,6 @@ use std::process::ExitCode;
 use rust_decimal::Decimal;
 use serde_json::json;
 
-use crate::cli::printable;
 use crate::domain::chain::ChainedEntry;
 use crate::domain::entry::Side;
 use crate::domain::ids::TenantId;
@@ -192,7 +191,7 @@ impl Rehearsed {
         }
         for (what, reasons) in [("would be held", &self.held), ("would fail again", &self.fails)] {
             for (reason, (count, detail)) in reasons {
-                println!("{count:>10}  {what}: {reason}, as in: {}", printable(detail));
+                println!("{count:>10}  {}", super::as_in(&format!("{what}: {reason}"), detail));
             }
         }
         if self.moved.is_empty() {

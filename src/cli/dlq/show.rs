@@ -4,7 +4,7 @@ use std::process::ExitCode;
 
 use serde_json::json;
 
-use super::{age, body, columns};
+use super::{age, body, columns, hanging};
 use crate::cli::{printable, printable_within};
 use crate::domain::disposition::Reason;
 use crate::parking::mend::{EditLine, edits};
@@ -12,6 +12,9 @@ use crate::parking::overview::{LogLine, history};
 use crate::parking::read::{Whole, whole};
 use crate::platform::config::Config;
 use crate::platform::time;
+
+/// Where values begin, behind their names.
+const VALUE_COLUMN: usize = 14;
 
 #[derive(clap::Args)]
 pub struct Show {
@@ -77,14 +80,14 @@ impl Show {
         ];
         let mut text = String::new();
         for (name, value) in facts.iter().filter_map(|(name, value)| Some((name, value.as_ref()?))) {
-            let most = if *name == "detail" { 1100 } else { width.saturating_sub(15).max(120) };
-            text.push_str(&format!("{name:<13} {}\n", hanging(&printable_within(value, most), 14, width)));
+            let most = if matches!(*name, "detail" | "properties") { 1100 } else { width.saturating_sub(15).max(120) };
+            text.push_str(&fact(name, &printable_within(value, most), width));
         }
         text.push_str(&format!("body          {} bytes\n", whole.body.len()));
         text.push_str(&body::shown(&whole.body, width, if self.full { usize::MAX } else { body::LINES_MAX }));
         for edit in edits {
             let line = format!("edit {} by {} at {}: {}", edit.edit_no, edit.edited_by, at(edit.edited_at), edit.why);
-            text.push_str(&format!("{}\n", printable_within(&line, 400)));
+            text.push_str(&format!("{}\n", hanging(&printable_within(&line, 400), 4, width)));
         }
         if !history.is_empty() {
             text.push_str("history\n");
@@ -93,7 +96,7 @@ impl Show {
             let reason = line.reason.as_deref().unwrap_or_default();
             let told =
                 format!("{}  {:<8} by {}: {} [{reason}: {}]", at(line.at), line.act, line.by, line.why, line.detail);
-            text.push_str(&format!("    {}\n", printable_within(&told, width.saturating_sub(5).max(120))));
+            text.push_str(&format!("    {}\n", hanging(&printable_within(&told, 400), 8, width)));
         }
         let (cause, commands) = remedy(whole);
         text.push_str(&format!("\n{}\n", hanging(&cause, 0, width)));
@@ -110,27 +113,17 @@ fn said(properties: &str) -> String {
         return properties.to_owned();
     };
     said.retain(|_, value| !value.is_null());
-    serde_json::Value::Object(said).to_string()
+    let said: Vec<String> = said.iter().map(|(name, value)| format!("{}: {value}", json!(name))).collect();
+    format!("{{{}}}", said.join(", "))
 }
 
-/// Breaks a text between words where the line would be too long, and begins the next one below it. A word that is too long for
-/// any line is left to the terminal, so that it can be copied.
-fn hanging(text: &str, indent: usize, width: usize) -> String {
-    let (mut broken, mut column) = (String::with_capacity(text.len()), indent);
-    for (place, word) in text.split(' ').enumerate() {
-        let length = word.chars().count();
-        if place > 0 && column + 1 + length >= width {
-            broken.push('\n');
-            broken.extend(std::iter::repeat_n(' ', indent));
-            column = indent;
-        } else if place > 0 {
-            broken.push(' ');
-            column += 1;
-        }
-        broken.push_str(word);
-        column += length;
+/// A name and its value beside it; what is too long for that, and could be copied, has a line of its own.
+fn fact(name: &str, value: &str, width: usize) -> String {
+    let length = value.chars().count();
+    if VALUE_COLUMN + length >= width && length + 4 < width && !value.contains(' ') {
+        return format!("{name}\n    {value}\n");
     }
-    broken
+    format!("{name:<13} {}\n", hanging(value, VALUE_COLUMN, width))
 }
 
 /// The first thing that the detail puts into quotes: the field, the expression, the account at fault.
@@ -205,14 +198,28 @@ fn as_json(whole: &Whole, history: &[LogLine], edits: &[EditLine]) -> serde_json
 
 #[cfg(test)]
 mod tests {
-    use super::{fault, hanging, said};
+    use super::{fact, fault, hanging, said};
 
     #[test]
     fn a_long_text_is_broken_between_words_and_hangs_below_itself() {
         assert_eq!(hanging("one two three", 4, 12), "one two\n    three");
         assert_eq!(hanging("one", 4, 12), "one");
         assert_eq!(hanging("a word_that_is_too_long", 2, 12), "a\n  word_that_is_too_long");
-        assert_eq!(said(r#"{"a": null, "b": 2}"#), r#"{"b":2}"#);
+    }
+
+    #[test]
+    fn a_value_that_does_not_fit_beside_its_name_stands_below_it_whole() {
+        assert_eq!(fact("event", "o-1", 30), "event         o-1\n");
+        assert_eq!(fact("event", "evt_0123456789012345", 30), "event\n    evt_0123456789012345\n");
+        assert_eq!(
+            fact("event", "evt_012345678901234567890123456789", 30),
+            "event         evt_012345678901234567890123456789\n"
+        );
+        assert_eq!(
+            fact("detail", "it is a matter of words", 30),
+            "detail        it is a matter\n              of words\n"
+        );
+        assert_eq!(said(r#"{"a": null, "b": 2, "c": {"d": "e,f"}}"#), r#"{"b": 2, "c": {"d":"e,f"}}"#);
         assert_eq!(said("{"), "{");
     }
 
