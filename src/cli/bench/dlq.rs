@@ -47,8 +47,10 @@ pub async fn measure(place: &Place, letters: usize, events: usize, results: &mut
     look(place, letters, results).await?;
 
     results.add("dlq_live_alone_p99", live(place, LIVE_FIRST).await?);
-    let (took, p99) = tokio::try_join!(replay(place, ORDINARY, beside), live(place, LIVE_FIRST + BESIDE))?;
-    results.add("dlq_replay", rate(beside, took));
+    let (took, (p99, resolved, live_took)) =
+        tokio::try_join!(replay(place, ORDINARY, beside), beside_a_replay(place, LIVE_FIRST + BESIDE))?;
+    // Only while there is live traffic; a small replay ends before.
+    results.add("dlq_replay", if took < live_took { rate(beside, took) } else { rate(resolved, live_took) });
     results.add("dlq_live_beside_p99", p99);
     let rest = replay(place, IMPORTED, letters - beside).await?;
     results.add("dlq_replay_rest", rate(letters - beside, rest));
@@ -154,6 +156,17 @@ async fn live(place: &Place, first: usize) -> anyhow::Result<u64> {
     anyhow::ensure!(times.len() == events, "{} of {events} live events were posted", times.len());
     times.sort_unstable();
     Ok(rank(&times, 990))
+}
+
+/// The live lane beside a replay: its worst hundredth, and how many letters were resolved in how long a time meanwhile.
+async fn beside_a_replay(place: &Place, first: usize) -> anyhow::Result<(u64, usize, Duration)> {
+    let started = Instant::now();
+    let p99 = live(place, first).await?;
+    let took = started.elapsed();
+    let resolved: i64 = sqlx::query_scalar("select count(*) from fis_dead_letter where status = 'resolved'")
+        .fetch_one(&place.postgres.pool)
+        .await?;
+    Ok((p99, usize::try_from(resolved)?, took))
 }
 
 /// The built program to its end, and what it said where that is JSON.

@@ -104,7 +104,7 @@ pub const RATES: [Rate; 22] = [
     ours("full_ledger", "drain into a full ledger"),
     ours("backlog_drain", "drain of a long backlog, events of 1 KB"),
     ours("dlq_parking", "dead letters parked from their queue"),
-    ours("dlq_replay", "dead letters replayed to resolved, beside a live lane of 500/s"),
+    ours("dlq_replay", "dead letters replayed to resolved, while a live lane of 500/s is at work"),
     ours("dlq_replay_rest", "the same without the live lane"),
     ours("dlq_drain", "drain in the same place, before them"),
 ];
@@ -131,7 +131,7 @@ pub struct Promise {
     pub bound: Bound,
 }
 
-pub const PROMISES: [Promise; 20] = [
+pub const PROMISES: [Promise; 21] = [
     Promise {
         label: "drain of the bare posting loop",
         name: "drain",
@@ -193,6 +193,11 @@ pub const PROMISES: [Promise; 20] = [
     Promise { label: "dead letters parked a second", name: "dlq_parking", bound: Bound::Rate(5_000) },
     Promise {
         label: "replay to resolved of the drain",
+        name: "dlq_replay_rest",
+        bound: Bound::Ratio { of: "dlq_drain", least: 50 },
+    },
+    Promise {
+        label: "the same beside the live lane",
         name: "dlq_replay",
         bound: Bound::Ratio { of: "dlq_drain", least: 50 },
     },
