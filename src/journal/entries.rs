@@ -54,9 +54,10 @@ const WRITE: &str = "with entries as (
        from unnest($33::text[], $34::bigint[], $35::text[]) as moved (tenant_id, seq, hash)
       where h.tenant_id = moved.tenant_id
   returning (pg_current_wal_insert_lsn() - '0/0')::bigint,
-            -- The smallest index answers, whatever the table's statistics say.
+            -- The index of groups answers, whatever the table's statistics say; from its end, because replays begin with the oldest
+            -- and leave dead entries there until a vacuum.
             (select true from fis_dead_letter where status in ('parked', 'replaying')
-              order by tenant_id, event_id limit 1) is not null,
+              order by group_id desc, first_seen_at desc, id desc limit 1) is not null,
             exists (select from fis_held)";
 
 /// The writing of a plan, ready to be sent.

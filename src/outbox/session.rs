@@ -2,6 +2,7 @@
 //! transaction is open while publishing. The order of these acts is decided in `flight`; here they are done.
 
 use std::collections::VecDeque;
+use std::time::Duration;
 
 use sqlx::pool::PoolConnection;
 use sqlx::{PgConnection, Postgres};
@@ -18,6 +19,9 @@ use crate::platform::metrics;
 use crate::platform::mutants::{self, mutant};
 use crate::platform::time::Backoff;
 
+/// Where rows were due, more may be soon: a replay is fed in small steps. The rest doubles until it is the usual one.
+const REST_MIN: Duration = Duration::from_millis(20);
+
 pub(super) struct Session<'a> {
     relay: &'a Relay,
     road: Road,
@@ -28,8 +32,9 @@ pub(super) struct Session<'a> {
     /// Kept by the road that is always in use; borrowed by the other.
     db: Option<PoolConnection<Postgres>>,
     began: Instant,
-    /// When to look by itself.
+    /// When to look by itself, and how long it rested before.
     poll_at: Instant,
+    rest: Duration,
     /// A message was refused: nothing more leaves on this channel, see `renew`.
     refused: bool,
     /// The broker's alarm was last seen then: what waits for a confirm has waited in vain until here.
@@ -58,6 +63,7 @@ impl<'a> Session<'a> {
             db: None,
             began: now,
             poll_at: now + relay.poll,
+            rest: relay.poll,
             refused: false,
             blocked: None,
             kinds: VecDeque::new(),
@@ -155,10 +161,16 @@ impl<'a> Session<'a> {
 
     /// Reads a part and publishes it.
     async fn send(&mut self, read: &Read) -> Result<(), RelayError> {
-        self.poll_at = Instant::now() + self.relay.poll;
         let (road, relay) = (self.road, self.relay);
         let db = connected(&mut self.db, relay).await?;
         let rows = statements::rows(db, road, read).await?;
+        self.rest = match road {
+            // It is woken by whoever writes a row.
+            Road::Ready => relay.poll,
+            Road::Due if rows.is_empty() => (self.rest * 2).min(relay.poll),
+            Road::Due => REST_MIN.min(relay.poll),
+        };
+        self.poll_at = Instant::now() + self.rest;
         let taken = self.flight.take(read, rows);
         if taken.is_empty() {
             return Ok(());

@@ -23,10 +23,16 @@ pub struct Progress {
 }
 
 impl Progress {
+    /// Came to an end, or are held until they do.
+    #[must_use]
+    pub fn heard(&self) -> i64 {
+        self.resolved + self.failed + self.held
+    }
+
     /// Sent and not heard of.
     #[must_use]
     pub fn under_way(&self) -> i64 {
-        (self.sent - self.resolved - self.failed - self.held).max(0)
+        (self.sent - self.heard()).max(0)
     }
 }
 
@@ -43,32 +49,35 @@ pub async fn progress(db: &mut PgConnection, replay: i64) -> Result<Progress, sq
     .await?;
     let (selected, left, sent): (i64, i64, i64) =
         (states.try_get("selected")?, states.try_get("waiting")?, states.try_get("sent")?);
-    let (resolved, failed, held) = outcomes(db, replay).await?;
-    Ok(Progress { selected, left, sent, skipped: selected - left - sent, resolved, failed, held })
+    let sent = Progress { selected, left, sent, skipped: selected - left - sent, ..Progress::default() };
+    heard(db, replay, sent).await
 }
 
-/// Resolved, failed and held so far: the part of the progress that others make.
+/// The same progress with what is heard by now of the letters that were sent: the part that others make. It counts what is still on
+/// its way and what failed, never what is resolved: asking costs as little at the end of a long replay as at its beginning.
 ///
 /// # Errors
 /// The database is away.
-pub async fn outcomes(db: &mut PgConnection, replay: i64) -> Result<(i64, i64, i64), sqlx::Error> {
+pub async fn heard(db: &mut PgConnection, replay: i64, so_far: Progress) -> Result<Progress, sqlx::Error> {
+    // Mostly nothing is held, for nobody.
     let row = sqlx::query(
-        "select count(*) filter (where to_status = 'resolved') as resolved, count(*) filter (where to_status = 'parked') as failed
-           from fis_operator_log
-          where replay_id = $1 and from_status = 'replaying'",
-    )
-    .bind(replay)
-    .fetch_one(&mut *db)
-    .await?;
-    let held = sqlx::query_scalar(
-        "select count(*) from fis_held h
-           join fis_dead_letter d on d.tenant_id = h.tenant_id and d.event_id = h.event_id
-          where d.replay_id = $1 and d.status = 'replaying'",
+        "select (select count(*) from fis_dead_letter where replay_id = $1 and status = 'replaying') as replaying,
+                (select count(*) from fis_operator_log
+                  where replay_id = $1 and from_status = 'replaying' and to_status = 'parked') as failed,
+                case when exists (select from fis_held)
+                     then (select count(*) from fis_held h
+                             join fis_dead_letter d on d.tenant_id = h.tenant_id and d.event_id = h.event_id
+                            where d.replay_id = $1 and d.status = 'replaying')
+                     else 0 end as held",
     )
     .bind(replay)
     .fetch_one(db)
     .await?;
-    Ok((row.try_get("resolved")?, row.try_get("failed")?, held))
+    let (replaying, failed, held): (i64, i64, i64) =
+        (row.try_get("replaying")?, row.try_get("failed")?, row.try_get("held")?);
+    // A letter is sent once in a replay, and leaves `replaying` for one of these two.
+    let resolved = (so_far.sent - replaying - failed).max(0);
+    Ok(Progress { resolved, failed, held, ..so_far })
 }
 
 /// Why letters of a replay failed again, most frequent first.

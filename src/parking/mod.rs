@@ -8,6 +8,7 @@ pub mod overview;
 mod park;
 pub mod read;
 pub mod replay;
+pub mod selection;
 mod statements;
 mod tell;
 

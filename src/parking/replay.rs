@@ -1,12 +1,10 @@
-//! Replaying. A selection is frozen once (`choose`), then fed in steps (`step`); each step is one transaction that moves letters
+//! Replaying. A selection is frozen once (`selection`), then fed in steps (`step`); each step is one transaction that moves letters
 //! from parked to replaying and writes the outbox rows that carry them back. Whether a letter is sent is decided by its
 //! own state under its own lock, so two admins cannot double it, and a crash leaves every state true.
 
 use chrono::{DateTime, Utc};
-use rust_decimal::Decimal;
-use sqlx::{AssertSqlSafe, PgConnection, PgPool, Row};
+use sqlx::{PgConnection, PgPool, Row};
 
-use super::filter::{Filter, PARAMETERS};
 use crate::domain::dead_letter::LETTER_HEADER;
 use crate::platform::amqp::{Delivery, Properties};
 use crate::platform::faults::{self, crash_point};
@@ -62,47 +60,6 @@ pub struct Replay {
     pub created_at: DateTime<Utc>,
 }
 
-/// Freezes what the filter means now, oldest first. Nothing is sent yet.
-///
-/// # Errors
-/// The database is away.
-pub async fn choose(pool: &PgPool, filter: &Filter, who: &Operator, manner: Manner) -> Result<Replay, sqlx::Error> {
-    let mut transaction = pool.begin().await?;
-    let id: i64 = sqlx::query_scalar(
-        "insert into fis_replay (by, why, selection, canary, rate, max_failures) values ($1, $2, $3, $4, $5, $6) returning id",
-    )
-    .bind(&who.by)
-    .bind(&who.why)
-    .bind(filter.words())
-    .bind(manner.canary)
-    .bind(manner.rate)
-    .bind(manner.max_failures)
-    .fetch_one(&mut *transaction)
-    .await?;
-    // A million letters take longer than any statement of the service may; and they are found in their index.
-    sqlx::raw_sql("set local statement_timeout = '600s'; set local enable_seqscan = off; set local jit = off")
-        .execute(&mut *transaction)
-        .await?;
-    // The text is put together from constants only.
-    let freeze = AssertSqlSafe(format!(
-        "insert into fis_replay_letter (replay_id, n, letter_id, currency, amount)
-         select ${}, row_number() over (order by first_seen_at, id), id, currency, amount from fis_dead_letter where {}",
-        PARAMETERS + 1,
-        filter.condition()
-    ));
-    let frozen = filter.bind(sqlx::query(freeze)).bind(id).execute(&mut *transaction).await?.rows_affected();
-    sqlx::query("update fis_replay set letters = $2 where id = $1")
-        .bind(id)
-        .bind(i64::try_from(frozen).unwrap_or(i64::MAX))
-        .execute(&mut *transaction)
-        .await?;
-    let replay = find(&mut transaction, id).await?.ok_or(sqlx::Error::RowNotFound)?;
-    transaction.commit().await?;
-    // Without figures of it the steps would be planned for a small table. Only its owner may; it is not worth a failure.
-    let _ = sqlx::query("analyze fis_replay_letter").execute(pool).await;
-    Ok(replay)
-}
-
 /// # Errors
 /// The database is away.
 pub async fn find(db: &mut PgConnection, id: i64) -> Result<Option<Replay>, sqlx::Error> {
@@ -111,26 +68,6 @@ pub async fn find(db: &mut PgConnection, id: i64) -> Result<Option<Replay>, sqlx
     )
     .bind(id)
     .fetch_optional(db)
-    .await
-}
-
-/// The money of a selection by currency; `None` is what names none.
-///
-/// # Errors
-/// The database is away.
-pub async fn money(
-    db: &mut PgConnection,
-    replay: i64,
-) -> Result<Vec<(Option<String>, i64, Option<Decimal>)>, sqlx::Error> {
-    sqlx::query_as(
-        "select currency, count(*), sum(amount)
-           from fis_replay_letter
-          where replay_id = $1
-          group by currency
-          order by currency nulls last",
-    )
-    .bind(replay)
-    .fetch_all(db)
     .await
 }
 
@@ -180,59 +117,60 @@ pub async fn step(pool: &PgPool, replay: i64, who: &Operator, most: i64) -> Resu
 
 /// The same inside the caller's transaction.
 pub(super) async fn send_next(db: &mut PgConnection, replay: i64, most: i64) -> Result<Step, sqlx::Error> {
-    let turn: Vec<(i64, String, bool)> = sqlx::query_as(
-        "with turn as materialized (select n, letter_id from fis_replay_letter
-                                    where replay_id = $1 and state = 'waiting'
-                                    order by replay_id, n limit $2)
-         select turn.n, turn.letter_id, d.id is null
+    // Never waits for a letter: whoever holds it is about to move it. A state read here stays true until the commit.
+    let turn = sqlx::query(
+        "with turn as materialized (
+             select n, edit_no, letter_id
+               from fis_replay_letter
+              where replay_id = $1 and state = 'waiting'
+              order by replay_id, n
+              limit $2),
+         letter as materialized (
+             select turn.n, d.id, d.status, d.properties, d.message_id
+               from turn
+               join fis_dead_letter d on d.id = turn.letter_id
+              order by turn.n
+                for update of d skip locked)
+         select n, turn.edit_no, turn.letter_id, letter.status, letter.properties, letter.message_id
            from turn
-           left join fis_dead_letter d on d.id = turn.letter_id
-          order by turn.n",
+           left join letter using (n)
+          order by n",
     )
     .bind(replay)
     .bind(most)
     .fetch_all(&mut *db)
     .await?;
-    let places: Vec<i64> = turn.iter().map(|(n, _, _)| *n).collect();
-    // Never waits for a letter: whoever holds it is about to move it. A state read here stays true until the commit.
-    let rows = sqlx::query(
-        "select r.n, r.edit_no, d.id, d.status, d.properties, d.message_id
-           from fis_replay_letter r
-           join fis_dead_letter d on d.id = r.letter_id
-          where r.replay_id = $1 and r.n = any($2)
-          order by r.n
-            for update of d skip locked",
-    )
-    .bind(replay)
-    .bind(&places)
-    .fetch_all(&mut *db)
-    .await?;
-    let (mut sent, mut skipped) = (Sent::default(), Vec::new());
-    skipped.extend(turn.iter().filter(|(_, _, gone)| *gone).map(|(n, _, _)| *n));
-    for row in &rows {
-        if row.try_get::<&str, _>("status")? == "parked" {
-            sent.push(row, replay)?;
-        } else {
-            skipped.push(row.try_get("n")?);
+    let (mut sent, mut skipped, mut missing) = (Sent::default(), Vec::new(), Vec::new());
+    for row in &turn {
+        match row.try_get::<Option<&str>, _>("status")? {
+            Some("parked") => sent.push(row, replay)?,
+            Some(_) => skipped.push(row.try_get("n")?),
+            None => missing.push((row.try_get("n")?, row.try_get("letter_id")?)),
         }
     }
-    insert_messages(db, replay, &sent).await?;
-    sqlx::query("update fis_dead_letter set status = 'replaying', replay_id = $2 where id = any($1)")
-        .bind(&sent.ids)
-        .bind(replay)
-        .execute(&mut *db)
-        .await?;
-    for (state, places) in [("sent", &sent.places), ("skipped", &skipped)] {
-        sqlx::query("update fis_replay_letter set state = $3 where replay_id = $1 and n = any($2)")
-            .bind(replay)
-            .bind(places)
-            .bind(state)
-            .execute(&mut *db)
-            .await?;
-    }
+    skipped.extend(gone(db, missing).await?);
+    move_on(db, replay, &sent, &skipped).await?;
     let count = |n: usize| i64::try_from(n).unwrap_or(i64::MAX);
     let (sent, skipped) = (count(sent.ids.len()), count(skipped.len()));
     Ok(Step { sent, skipped, busy: count(turn.len()) - sent - skipped })
+}
+
+/// The places of those letters that are not there any more; the others are locked by somebody.
+async fn gone(db: &mut PgConnection, missing: Vec<(i64, String)>) -> Result<Vec<i64>, sqlx::Error> {
+    if missing.is_empty() {
+        return Ok(Vec::new());
+    }
+    let (places, ids): (Vec<i64>, Vec<String>) = missing.into_iter().unzip();
+    sqlx::query_scalar(
+        "select m.n
+           from unnest($1::bigint[], $2::text[]) as m (n, id)
+           left join fis_dead_letter d using (id)
+          where d.id is null",
+    )
+    .bind(places)
+    .bind(ids)
+    .fetch_all(db)
+    .await
 }
 
 #[derive(Default)]
@@ -246,7 +184,7 @@ struct Sent {
 
 impl Sent {
     fn push(&mut self, row: &sqlx::postgres::PgRow, replay: i64) -> Result<(), sqlx::Error> {
-        let (id, edit): (String, Option<i32>) = (row.try_get("id")?, row.try_get("edit_no")?);
+        let (id, edit): (String, Option<i32>) = (row.try_get("letter_id")?, row.try_get("edit_no")?);
         let mut properties = fresh(row.try_get("properties")?).with_header(LETTER_HEADER, &id);
         if let Some(original) = row.try_get::<Option<&str>, _>("message_id")? {
             properties = properties.with_header(MESSAGE_ID_HEADER, original);
@@ -274,26 +212,45 @@ pub fn imagined(routing_key: &str, properties: &str, body: Vec<u8>) -> Delivery 
     Delivery::imagined(routing_key.to_owned(), fresh(properties), body)
 }
 
-/// The bodies never leave the database.
-async fn insert_messages(db: &mut PgConnection, replay: i64, sent: &Sent) -> Result<(), sqlx::Error> {
+/// The letters move, their places in the selection are marked, and their messages go to the outbox: one statement, each letter found
+/// once. The bodies never leave the database.
+async fn move_on(db: &mut PgConnection, replay: i64, sent: &Sent, skipped: &[i64]) -> Result<(), sqlx::Error> {
     sqlx::query(
-        "insert into fis_outbox (tenant_id, exchange, routing_key, message_id, properties, body, due_at)
-         select d.tenant_id, $5, d.routing_key, s.message_id, s.properties, coalesce(e.body, d.body), now()
-           from fis_replay_letter r
-           join unnest($2::text[], $3::text[], $4::text[], $6::integer[]) as s (id, properties, message_id, edit_no)
-                on s.id = r.letter_id
-           join fis_dead_letter d on d.id = s.id
-           left join fis_dead_letter_edit e on e.letter_id = s.id and e.edit_no = s.edit_no
-          where r.replay_id = $1 and r.n = any($7)
-          order by r.n",
+        "with sent as (
+             select *
+               from unnest($2::text[], $3::bigint[], $4::text[], $5::text[], $6::integer[])
+                 as s (id, n, properties, message_id, edit_no)),
+         moved as (
+             update fis_dead_letter d
+                set status = 'replaying', replay_id = $1
+               from sent s
+              where d.id = s.id
+          returning d.id, d.tenant_id, d.routing_key, d.body, s.n, s.properties, s.message_id as sent_id, s.edit_no),
+         place (n, state) as (
+             select n, 'sent' from sent
+              union all
+             select unnest($7::bigint[]), 'skipped'),
+         marked as (
+             update fis_replay_letter r
+                set state = place.state
+               from place
+              where r.replay_id = $1 and r.n = place.n
+                -- Another command that feeds the same replay may have sent it meanwhile.
+                and r.state = 'waiting')
+         insert into fis_outbox (tenant_id, exchange, routing_key, message_id, properties, body, due_at)
+         select m.tenant_id, $8, m.routing_key, m.sent_id, m.properties, coalesce(e.body, m.body), now()
+           from moved m
+           left join fis_dead_letter_edit e on e.letter_id = m.id and e.edit_no = m.edit_no
+          order by m.n",
     )
     .bind(replay)
     .bind(&sent.ids)
+    .bind(&sent.places)
     .bind(&sent.properties)
     .bind(&sent.message_ids)
-    .bind(REPLAY_EXCHANGE)
     .bind(&sent.edits)
-    .bind(&sent.places)
+    .bind(skipped)
+    .bind(REPLAY_EXCHANGE)
     .execute(db)
     .await?;
     Ok(())

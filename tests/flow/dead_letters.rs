@@ -4,7 +4,8 @@
 use std::time::Duration;
 
 use fis::parking::filter::{Filter, Scope};
-use fis::parking::replay::{Manner, Operator, choose, set_state};
+use fis::parking::replay::{Manner, Operator, set_state};
+use fis::parking::selection::choose;
 use serde_json::{Value, json};
 use sqlx::Row;
 
@@ -344,6 +345,27 @@ async fn an_interrupted_replay_says_what_is_where_and_can_be_resumed() {
         .fis(&["dlq", "replay", "--resume", "1", "--rate", "1000"])
         .await
         .expect(0, &["30 of 30 dead letters resolved"]);
+    world.rest(&mut run).await;
+    world.invariants().await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_replay_that_two_commands_resume_at_once_ends_for_both() {
+    let world = World::new("resumed_twice").await;
+    let mut run = world.run().await;
+    park(&world, &bad("b", 60)).await;
+    world.apply_books(&mended()).await;
+    let all = Filter { scope: Scope::Parked, ..Filter::default() };
+    let operator = Operator { by: "anna".to_owned(), why: "test".to_owned() };
+    let manner = Manner { canary: false, rate: Some(60), max_failures: None };
+    let replay = choose(&world.pool, &all, &operator, manner).await.unwrap();
+    set_state(&world.pool, replay.id, "open").await.unwrap();
+    let resume = ["dlq", "replay", "--resume", "1", "--json"];
+    let (one, two) = tokio::join!(world.fis(&resume), world.fis(&resume));
+    for said in [one, two] {
+        assert_eq!(progress(&said.expect(0, &[]).json()), [60, 60, 0, 0]);
+    }
+    assert_eq!(world.count("select count(*) from fis_operator_log where act = 'replay'").await, 60);
     world.rest(&mut run).await;
     world.invariants().await;
 }

@@ -2,6 +2,7 @@
 //! success is *resolved*, never merely sent; whatever ends the command, it says what is where.
 
 mod feed;
+mod window;
 
 use std::process::ExitCode;
 use std::time::Duration;
@@ -11,11 +12,12 @@ use sqlx::PgPool;
 
 use super::args::{Which, Who};
 use super::rehearse::Rehearsed;
-use super::{NOT_CONFIRMED, confirmed, money_text, plural};
+use super::{NOT_CONFIRMED, as_in, confirmed, money_text, plural};
 use crate::cli::{printable, printable_within};
 use crate::parking::filter::{Filter, Scope};
 use crate::parking::follow::{Progress, failures, progress, release, replays};
-use crate::parking::replay::{Manner, Operator, Replay, choose, find, money, set_state};
+use crate::parking::replay::{Manner, Operator, Replay, find, set_state};
+use crate::parking::selection::{choose, money};
 use crate::platform::config::Config;
 use feed::{End, Feed};
 
@@ -229,12 +231,13 @@ fn say(id: i64, progress: &Progress, failures: &[(String, i64, String)], end: En
         println!("{count:>10}  {what}");
     }
     for (reason, letters, detail) in failures {
-        println!("{letters:>10}  {reason}, as in: {}", printable(detail));
+        println!("{letters:>10}  {}", as_in(reason, detail));
     }
     match end {
         End::Done | End::Released => {}
         End::Sent => {
-            println!("no service is connected to this database, or nobody was to wait: they go when `fis run` does");
+            println!("no service is connected to this database, or nobody was to wait:");
+            println!("they go when `fis run` does");
         }
         End::Interrupted => println!("interrupted"),
         End::Failures => println!("stopped: too many failed again; `fis dlq groups` says what they have in common"),
@@ -242,7 +245,8 @@ fn say(id: i64, progress: &Progress, failures: &[(String, i64, String)], end: En
         End::Silence => println!("stopped waiting: nothing moves; does `fis run` run?"),
     }
     if left > 0 && end != End::Released {
-        println!("go on with `fis dlq replay --resume {id}`, or give it up with `fis dlq replay --release {id}`");
+        println!("go on with `fis dlq replay --resume {id}`,");
+        println!("or give it up with `fis dlq replay --release {id}`");
     }
 }
 

@@ -1,5 +1,5 @@
-//! The feeding of a replay: steps of a bounded size, at a bounded rate, with a bounded number under way, so that the live lane
-//! is never slowed and a stop takes effect at once. The canary's next step leaves only when the last one is resolved.
+//! The feeding of a replay: steps of a bounded size, at a bounded rate, with as much under way as the service keeps up with, so that
+//! the live lane is not slowed and a stop takes effect at once. The canary's next step leaves only when the last one is resolved.
 
 use std::io::IsTerminal;
 use std::time::{Duration, Instant};
@@ -7,19 +7,18 @@ use std::time::{Duration, Instant};
 use sqlx::PgPool;
 use tokio_util::sync::CancellationToken;
 
-use crate::parking::follow::{Progress, outcomes, progress};
-use crate::parking::replay::{Operator, Replay, set_state, step};
+use super::window::Window;
+use crate::parking::follow::{Progress, heard, progress};
+use crate::parking::replay::{Operator, Replay, Step, set_state, step};
 use crate::platform::postgres::others_connected;
 
-/// Letters per transaction.
-const STEP: i64 = 1_000;
-/// Letters sent and not heard of, at most: a few windows of the relay, seconds of work for the backfill lane.
-const UNDER_WAY_MAX: i64 = 20_000;
+/// Letters per transaction: some ten milliseconds, since the commits of others wait for what it has written to reach the disk.
+const STEP: i64 = 250;
 /// The canary's steps; the rest follows.
 const CANARY: [i64; 3] = [1, 10, 100];
 /// After too many failures nothing more is sent; what is under way may still be heard of, so long as something moves.
 const LAST_WORDS: Duration = Duration::from_secs(5);
-const LOOK: Duration = Duration::from_millis(100);
+const LOOK: Duration = Duration::from_millis(50);
 
 /// How the feeding ended.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -78,17 +77,20 @@ impl Feed<'_> {
     async fn feed(&self, stop: &CancellationToken, bar: &indicatif::ProgressBar) -> anyhow::Result<End> {
         let mut now = progress(&mut *self.pool.acquire().await?, self.replay.id).await?;
         let mut pace = Pace::new(self.rate);
+        let mut window = match self.wait && others_connected(self.pool).await? {
+            true => Window::new(now.heard(), Instant::now()),
+            false => Window::open(Instant::now()),
+        };
         let mut quiet_since = Instant::now();
-        let (mut look, mut next_look) = (LOOK, Instant::now());
+        let mut next_look = Instant::now();
         loop {
             let before = now;
             let asked = Instant::now();
             if asked >= next_look {
-                (now.resolved, now.failed, now.held) =
-                    outcomes(&mut *self.pool.acquire().await?, self.replay.id).await?;
-                // Counting a large replay takes a while; it must not keep the database busy.
-                look = LOOK.max(asked.elapsed() * 4);
-                next_look = Instant::now() + look;
+                now = heard(&mut *self.pool.acquire().await?, self.replay.id, now).await?;
+                window.learn(now.heard(), Instant::now());
+                // A look takes a while where many have failed; it must not keep the database busy.
+                next_look = Instant::now() + LOOK.max(asked.elapsed() * 4);
                 show(bar, &now);
             }
             let failed = self.max_failures.is_some_and(|most| now.failed > most);
@@ -101,13 +103,17 @@ impl Feed<'_> {
             if let Some(end) = self.ended(&now).await?.filter(|_| !failed) {
                 return Ok(end);
             }
-            let most = if failed { 0 } else { self.room(&now).min(pace.allowed()) };
+            let most = if failed { 0 } else { self.room(&now, window.letters()).min(pace.allowed()) };
             if most > 0 {
                 let done = step(self.pool, self.replay.id, &self.operator, most).await?;
                 pace.spent(done.sent);
                 now.sent += done.sent;
                 now.skipped += done.skipped;
                 now.left -= done.sent + done.skipped;
+                if done == Step::default() {
+                    // Somebody else has sent or given up what was left of it.
+                    now = progress(&mut *self.pool.acquire().await?, self.replay.id).await?;
+                }
             }
             if now != before {
                 quiet_since = Instant::now();
@@ -116,8 +122,9 @@ impl Feed<'_> {
             }
             if now == before || self.rate.is_some() || now.left == 0 {
                 // Nothing is held here: no transaction is open between two steps.
+                let pause = if self.rate.is_some() { Instant::now() + LOOK / 2 } else { next_look };
                 tokio::select! {
-                    () = tokio::time::sleep(if self.rate.is_some() { LOOK / 4 } else { look }) => {}
+                    () = tokio::time::sleep_until(pause.into()) => {}
                     () = stop.cancelled() => {}
                 }
             }
@@ -125,7 +132,7 @@ impl Feed<'_> {
     }
 
     async fn ended(&self, now: &Progress) -> anyhow::Result<Option<End>> {
-        if self.canary && now.left > 0 && now.held > 0 && now.under_way() == 0 && self.room(now) == 0 {
+        if self.canary && now.left > 0 && now.held > 0 && now.under_way() == 0 && self.room(now, 1) == 0 {
             return Ok(Some(End::Held));
         }
         let sent_all = now.left == 0;
@@ -138,9 +145,9 @@ impl Feed<'_> {
         Ok(None)
     }
 
-    /// How many may be sent now.
-    fn room(&self, now: &Progress) -> i64 {
-        let free = (UNDER_WAY_MAX - now.under_way()).min(STEP);
+    /// How many may be sent now, where so many may be under way.
+    fn room(&self, now: &Progress, window: i64) -> i64 {
+        let free = (window - now.under_way()).clamp(0, STEP);
         if !self.canary {
             return free.min(now.left);
         }
@@ -226,6 +233,7 @@ fn show(bar: &indicatif::ProgressBar, now: &Progress) {
 
 #[cfg(test)]
 mod tests {
+    use super::super::window::LETTERS_MAX;
     use super::*;
     use crate::platform::time;
 
@@ -252,7 +260,7 @@ mod tests {
         let feed = feed(&pool, true);
         let room = |sent: i64, resolved: i64| {
             let now = Progress { selected: 5000, left: 5000 - sent, sent, resolved, ..Progress::default() };
-            feed.room(&now)
+            feed.room(&now, LETTERS_MAX)
         };
         let rows = [(0, 0, 1), (1, 0, 0), (1, 1, 10), (11, 10, 0), (11, 11, 100), (111, 110, 0), (111, 111, STEP)];
         for (sent, resolved, expected) in rows {
@@ -264,11 +272,12 @@ mod tests {
     async fn what_is_under_way_is_bounded() {
         let pool = PgPool::connect_lazy("postgres://localhost/none").unwrap();
         let feed = feed(&pool, false);
-        let now =
-            Progress { selected: 100_000, left: 50_000, sent: UNDER_WAY_MAX + 5, resolved: 5, ..Progress::default() };
-        assert_eq!(feed.room(&now), 0);
-        assert_eq!(feed.room(&Progress { resolved: 105, ..now }), 100);
-        assert_eq!(feed.room(&Progress { left: 7, resolved: 105, ..now }), 7);
+        let now = Progress { selected: 100_000, left: 50_000, sent: 905, resolved: 5, ..Progress::default() };
+        assert_eq!(feed.room(&now, 900), 0);
+        assert_eq!(feed.room(&now, 400), 0, "what is sent is sent");
+        assert_eq!(feed.room(&Progress { resolved: 105, ..now }, 900), 100);
+        assert_eq!(feed.room(&Progress { left: 7, resolved: 105, ..now }, 900), 7);
+        assert_eq!(feed.room(&now, LETTERS_MAX), STEP);
     }
 
     #[test]
