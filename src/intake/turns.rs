@@ -18,6 +18,20 @@ const EVENT: u64 = 840;
 /// A lane that was served within so many turns is at work.
 const RECENT: u64 = 16;
 
+/// A batch of more events than this was waited for by a backlog: its lane is after throughput, and the weights share that out.
+const CROWD: usize = 50;
+
+/// How a lane behaves towards those of greater weight.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Way {
+    /// None of them is at work.
+    Free,
+    /// One of them has a backlog: the turns share by weight. Its batches wait for whatever is being posted, so that should be short.
+    Short,
+    /// They have no backlog, and their events should not wait at all. They are due so many times the time that this lane takes.
+    Pausing(u32),
+}
+
 /// The queue before the posters.
 #[derive(Clone)]
 pub struct Turns(Arc<Mutex<State<oneshot::Sender<Turn>>>>);
@@ -42,11 +56,10 @@ impl Turns {
         }
     }
 
-    /// How much more time than its own the lanes of greater weight are due that are at work; 0: none of them is. Their batches wait
-    /// for whatever is being posted, so that should be short.
+    /// What the lanes of greater weight that are at work ask of this one.
     #[must_use]
-    pub fn gives_way(&self, lane: Lane) -> u32 {
-        self.state().gives_way(lane)
+    pub fn way(&self, lane: Lane) -> Way {
+        self.state().way(lane)
     }
 
     /// A turn that nobody waits for any more comes back by being dropped, and goes to the next.
@@ -85,12 +98,19 @@ struct Queue<W> {
     waiting: VecDeque<(u64, W)>,
     /// The number of its last turn; none yet is 0.
     served: u64,
+    /// Its last batch was a large one.
+    crowded: bool,
 }
 
 impl<W> State<W> {
     fn new(posters: usize, weight: impl Fn(Lane) -> u16) -> Self {
-        let queue =
-            |lane| Queue { weight: u64::from(weight(lane)).max(1), end: 0, waiting: VecDeque::new(), served: 0 };
+        let queue = |lane| Queue {
+            weight: u64::from(weight(lane)).max(1),
+            end: 0,
+            waiting: VecDeque::new(),
+            served: 0,
+            crowded: false,
+        };
         Self { free: posters.max(1), clock: 0, granted: 0, lanes: Lane::ALL.map(queue) }
     }
 
@@ -99,6 +119,7 @@ impl<W> State<W> {
         let queue = self.lanes.iter_mut().zip(Lane::ALL).find(|(_, name)| *name == lane).map(|(queue, _)| queue)?;
         let cost = u64::try_from(events).unwrap_or(u64::MAX).saturating_mul(EVENT) / queue.weight;
         queue.waiting.push_back((cost.max(1), waiting));
+        queue.crowded = events > CROWD;
         self.grant()
     }
 
@@ -125,11 +146,19 @@ impl<W> State<W> {
         Some(waiting)
     }
 
-    fn gives_way(&self, lane: Lane) -> u32 {
+    fn way(&self, lane: Lane) -> Way {
         let own = self.lanes.iter().zip(Lane::ALL).find(|(_, name)| *name == lane).map_or(1, |(queue, _)| queue.weight);
         let is_at_work = |queue: &&Queue<W>| queue.served > 0 && queue.served + RECENT > self.granted;
-        let above = self.lanes.iter().filter(|queue| queue.weight > own).filter(is_at_work);
-        u32::try_from(above.map(|queue| queue.weight).sum::<u64>().div_ceil(own)).unwrap_or(u32::MAX)
+        let (mut weight, mut crowded) = (0, false);
+        for queue in self.lanes.iter().filter(|queue| queue.weight > own).filter(is_at_work) {
+            weight += queue.weight;
+            crowded |= queue.crowded;
+        }
+        match (weight, crowded) {
+            (0, _) => Way::Free,
+            (_, true) => Way::Short,
+            (_, false) => Way::Pausing(u32::try_from(weight.div_ceil(own)).unwrap_or(u32::MAX)),
+        }
     }
 }
 
@@ -198,19 +227,33 @@ mod tests {
     fn a_lane_gives_way_while_one_above_it_is_at_work_and_not_for_ever() {
         let mut state = State::new(1, weights);
         state.enter(Lane::Backfill, 500, ());
-        let ways = |state: &State<()>| Lane::ALL.map(|lane| state.gives_way(lane));
-        assert_eq!(ways(&state), [0, 0, 0]);
+        let ways = |state: &State<()>| Lane::ALL.map(|lane| state.way(lane));
+        assert_eq!(ways(&state), [Way::Free; 3]);
         state.enter(Lane::Live, 1, ());
         state.leave();
-        assert_eq!(ways(&state), [0, 0, 4], "the weight of the one over that of the other");
+        assert_eq!(
+            ways(&state),
+            [Way::Free, Way::Free, Way::Pausing(4)],
+            "the weight of the one over that of the other"
+        );
         state.enter(Lane::Urgent, 1, ());
         state.leave();
-        assert_eq!(ways(&state), [0, 2, 12]);
+        assert_eq!(ways(&state), [Way::Free, Way::Pausing(2), Way::Pausing(12)]);
         for _ in 0..RECENT {
             state.enter(Lane::Backfill, 500, ());
             state.leave();
         }
-        assert_eq!(ways(&state), [0, 0, 0]);
+        assert_eq!(ways(&state), [Way::Free; 3]);
+    }
+
+    #[test]
+    fn beside_a_backlog_of_another_lane_the_weights_share_and_nobody_pauses() {
+        let mut state = State::new(1, weights);
+        state.enter(Lane::Live, 500, ());
+        assert_eq!(state.way(Lane::Backfill), Way::Short);
+        state.leave();
+        state.enter(Lane::Live, 5, ());
+        assert_eq!(state.way(Lane::Backfill), Way::Pausing(4), "the backlog is gone");
     }
 
     #[tokio::test]

@@ -12,6 +12,7 @@ use tokio_util::sync::CancellationToken;
 
 use super::{Pipeline, PipelineError};
 use crate::intake::Lane;
+use crate::intake::turns::Way;
 use crate::platform::amqp::{ALONE_FROM, AmqpError, Delivery, Receiver, Settler};
 use crate::platform::metrics;
 
@@ -20,7 +21,7 @@ const UNDER_WAY_MAX: usize = 3;
 
 /// What a lane takes at once while one of greater weight is at work: its batch delays that one by a few milliseconds.
 const GIVING_WAY_EVENTS_MAX: usize = 100;
-/// The same for the backfill lane, which is to delay nobody: most of what so few cost is the commit.
+/// The same for the backfill lane beside one without a backlog, which it is not to delay: most of what so few cost is the commit.
 const BACKFILL_EVENTS_MAX: usize = 30;
 /// The longest pause of the backfill lane, whatever its last batch has waited for.
 const PAUSE_MAX: Duration = Duration::from_millis(250);
@@ -199,23 +200,22 @@ impl Road {
 
     async fn drive(&mut self, receiver: &mut Receiver, until: &CancellationToken) -> Result<(), AmqpError> {
         loop {
-            let gives_way = self.pipeline.turns.gives_way(self.lane);
-            let few = match self.lane {
-                Lane::Urgent | Lane::Live => GIVING_WAY_EVENTS_MAX,
-                Lane::Backfill => BACKFILL_EVENTS_MAX,
+            let (bound, pause) = match (self.pipeline.turns.way(self.lane), self.lane) {
+                (Way::Free, _) => (usize::MAX, None),
+                (Way::Pausing(times), Lane::Backfill) => (BACKFILL_EVENTS_MAX, Some(times)),
+                (Way::Pausing(_) | Way::Short, _) => (GIVING_WAY_EVENTS_MAX, None),
             };
-            receiver.bound(if gives_way > 0 { few } else { usize::MAX });
+            receiver.bound(bound);
             let Some(batch) = receiver.next_batch(until).await? else { return Ok(()) };
             let taken = Instant::now();
             self.send(batch).await;
-            let pauses = gives_way > 0 && self.lane == Lane::Backfill;
-            if pauses || !receiver.is_under_load() {
+            if pause.is_some() || !receiver.is_under_load() {
                 self.last_posted().await;
             }
-            if pauses {
+            if let Some(times) = pause {
                 // By time and not by events: what a batch costs the others is also what the database, the broker and the relay do
                 // for it, and the busier they are, the longer it has taken.
-                let pause = taken.elapsed().saturating_mul(gives_way).min(PAUSE_MAX);
+                let pause = taken.elapsed().saturating_mul(times).min(PAUSE_MAX);
                 // Nothing is held here that waits: what was taken is posted.
                 tokio::select! {
                     () = tokio::time::sleep(pause) => {}
