@@ -6,6 +6,7 @@ use chrono::{DateTime, NaiveDate, Utc};
 use super::item::{Item, ItemFacts, Source, Step};
 pub use super::plan::{EventKey, HeldRow, Known, Original, Plan, Posted, Receipt, RejectedRow, Verdict};
 use super::received::{Column, OwnLetter, Passage, Standing};
+use super::standing::Waiting;
 use super::tally;
 use crate::domain::books::{Books, ReversalRequest};
 use crate::domain::chain::{ChainHead, ChainedEntry, Provenance};
@@ -63,13 +64,14 @@ fn decide_one(
     if facts.attempts > 0 {
         plan.released.push(key.clone());
         passage.ours = true;
-        passage.held = known.held.remove(&key);
+        passage.held = known.held.remove(&key).map(|held| held.standing);
     }
     // The ledger's word goes before anything the books say today: what is posted stays posted.
     if let Some(posted) = known.posted.get(&key) {
         if posted.payload_hash == facts.payload_hash {
             plan.counts.copy(&key.0, &passage);
-            plan.counts.held_to(&key.0, passage.held.or_else(|| known.held.remove(&key)), Column::Duplicate);
+            let held = passage.held.or_else(|| known.held.remove(&key).map(|held| held.standing));
+            plan.counts.held_to(&key.0, held, Column::Duplicate);
             plan.released.push(key);
             return Verdict::Duplicate(Some(posted.receipt.clone()));
         }
@@ -81,10 +83,8 @@ fn decide_one(
     }
     let outcome = match step {
         Step::Ignore => {
-            plan.counts.held_to(&key.0, passage.held, Column::Ignored);
-            if !passage.ours {
-                plan.counts.add(&key.0, arrival.on, Column::Ignored, 1, arrival.money);
-            }
+            end_waiting_copy(plan, known, &key, &facts.payload_hash);
+            plan.counts.ignored(&key.0, &passage);
             return Verdict::Ignored;
         }
         Step::Fail(failure) => Err(failure),
@@ -95,7 +95,9 @@ fn decide_one(
         Ok((entry, rule, reverses)) => {
             let day = passage.day();
             plan.counts.no_longer_held(&key.0, &passage);
-            plan.counts.held_to(&key.0, known.held.remove(&key), Column::Duplicate);
+            if let Some(waiting) = known.held.remove(&key) {
+                plan.counts.overtaken(&key.0, &waiting, &facts.payload_hash);
+            }
             let receipt = append(facts.origin(rule), entry, reverses, Some(day), known, plan, now);
             if let Some(entry) = plan.entries.last() {
                 plan.counts.entry(entry, day);
@@ -103,7 +105,10 @@ fn decide_one(
             Verdict::Posted(receipt)
         }
         Err(failure) => match failure.reason.disposition() {
-            Disposition::Reject => reject(plan, source, failure, passage),
+            Disposition::Reject => {
+                end_waiting_copy(plan, known, &key, &facts.payload_hash);
+                reject(plan, source, failure, passage)
+            }
             Disposition::Hold => hold(plan, known, (facts, passage), source, failure, now, jitter()),
         },
     }
@@ -196,6 +201,23 @@ fn reject(plan: &mut Plan, source: &dyn Source, failure: Failure, passage: Passa
     Verdict::Rejected { failure, posted: None }
 }
 
+/// An event that is held came once more, and this is its end: it waits no longer, also where a ledger that was put back remembers
+/// it and has forgotten its retry. Other content under its id goes on waiting.
+fn end_waiting_copy(plan: &mut Plan, known: &mut Known, key: &EventKey, payload_hash: &str) {
+    let is_copy = known.held.get(key).is_some_and(|held| held.payload_hash == payload_hash);
+    if !is_copy {
+        return;
+    }
+    let is_of_key = |held: &HeldRow| (&held.facts.tenant_id, &held.facts.event_id) == (&key.0, &key.1);
+    plan.held.retain(|held| !is_of_key(held) || held.facts.payload_hash != payload_hash);
+    if plan.held.iter().any(is_of_key) {
+        return;
+    }
+    let held = known.held.remove(key).map(|held| held.standing);
+    plan.counts.held_to(&key.0, held, Column::Duplicate);
+    plan.released.push(key.clone());
+}
+
 fn hold(
     plan: &mut Plan,
     known: &mut Known,
@@ -208,13 +230,14 @@ fn hold(
     let attempts = facts.attempts.saturating_add(1);
     let Some(delay) = facts.policy.delay(attempts, facts.max_attempts, jitter) else {
         let detail = format!("gave up after {} retries: {failure}", facts.attempts);
+        end_waiting_copy(plan, known, &(facts.tenant_id.clone(), facts.event_id.clone()), &facts.payload_hash);
         return reject(plan, source, Failure::new(Reason::AttemptsExhausted, detail), passage);
     };
     // It is not released after all.
     plan.released.retain(|(tenant, event)| (tenant, event) != (&facts.tenant_id, &facts.event_id));
     let key = (facts.tenant_id.clone(), facts.event_id.clone());
-    let standing = stand(plan, known.held.get(&key).copied(), &facts.tenant_id, &passage);
-    known.held.insert(key, standing);
+    let standing = stand(plan, known.held.get(&key).map(|held| held.standing), &facts.tenant_id, &passage);
+    known.held.insert(key, Waiting { payload_hash: facts.payload_hash.clone(), standing });
     plan.held.push(HeldRow {
         retry: source.retry(attempts),
         standing,

@@ -39,6 +39,7 @@ mod received;
 mod rejected;
 pub mod report;
 mod revert;
+mod standing;
 mod statements;
 mod tally;
 pub mod tie_out;

@@ -6,6 +6,7 @@ use chrono::{DateTime, NaiveDate, Utc};
 
 use super::item::{ItemFacts, RetryMessage};
 use super::received::{Counts, OwnLetter, Passage, Standing};
+use super::standing::Waiting;
 use super::tally::{Tally, TallyPlan};
 use crate::domain::chain::{ChainHead, ChainedEntry};
 use crate::domain::dead_letter::DeadLetter;
@@ -59,8 +60,8 @@ pub struct Known {
     pub heads: BTreeMap<TenantId, ChainHead>,
     pub posted: HashMap<EventKey, Posted>,
     pub originals: HashMap<EventKey, Original>,
-    /// What of the batch is held, as it is counted.
-    pub held: HashMap<EventKey, Standing>,
+    /// What of the batch is held.
+    pub held: HashMap<EventKey, Waiting>,
     /// Something is held, for somebody.
     pub any_held: bool,
     /// The dead letters that items are replays of, by place.

@@ -6,15 +6,14 @@ use std::time::Instant;
 
 use sqlx::{PgConnection, PgPool, Postgres, Transaction};
 
-use super::decide::{Known, Verdict, decide, reversed_events};
+use super::decide::{Known, Plan, Verdict, decide, reversed_events};
 use super::draft::{Decided, Draft, Heads};
 use super::entries::{Seen, Write};
 use super::item::Item;
-use super::received::Column;
 use super::statements;
 use super::tally::BatchProgress;
 use super::waiting::{self, PropertiesText};
-use super::{batches, held, letters, received, rejected};
+use super::{batches, held, letters, rejected, standing};
 use crate::domain::chain::ChainedEntry;
 use crate::domain::ids::TenantId;
 use crate::platform::faults::{self, crash_point};
@@ -122,7 +121,7 @@ async fn write(
     let mut known = read(db, &mut items).await?;
     let now = time::now();
     let replayed = letters::replayed(&items);
-    known.letters = received::find_letters(&mut *db, &replayed).await?;
+    known.letters = standing::find_letters(&mut *db, &replayed).await?;
     let (verdicts, mut plan) = decide(items, &mut known, now, &mut || fastrand::u64(0..=1000));
     let posted = plan.counts.take_posted();
     let seen = match plan.entries.is_empty() {
@@ -142,10 +141,13 @@ async fn write_draft(db: &mut PgConnection, draft: Draft, properties: Properties
     let seen = write.run(&mut *db).await?;
     let known = Known { heads: after, any_held: seen.held, ..Known::default() };
     if seen.held {
-        // The publisher has sent again what is held. `decide` counts that where it knows.
-        let released = decided.plan.released.iter().map(|(tenant, event)| (tenant, event));
-        for ((tenant, _), held) in received::find_held(&mut *db, released).await? {
-            decided.plan.counts.held_to(&tenant, Some(held), Column::Duplicate);
+        // The publisher has sent again what is held, or other content. `decide` counts that where it knows.
+        let Plan { entries, released, counts, .. } = &mut decided.plan;
+        let held = standing::find_held(&mut *db, released.iter().map(|(tenant, event)| (tenant, event))).await?;
+        for origin in entries.iter().map(|entry| &entry.origin) {
+            if let Some(waiting) = held.get(&(origin.tenant_id.clone(), origin.event_id.clone())) {
+                counts.overtaken(&origin.tenant_id, waiting, &origin.payload_hash);
+            }
         }
     }
     Ok(finish(db, decided, known, &[], Some(seen), properties).await?)
@@ -228,7 +230,7 @@ async fn read(db: &mut PgConnection, items: &mut [Item<'_>]) -> Result<Known, Po
     known.tally = batches::find_tally(&mut *db, items).await?;
     if known.any_held {
         let facts = items.iter().filter_map(|item| item.facts.as_ref());
-        known.held = received::find_held(&mut *db, facts.map(|facts| (&facts.tenant_id, &facts.event_id))).await?;
+        known.held = standing::find_held(&mut *db, facts.map(|facts| (&facts.tenant_id, &facts.event_id))).await?;
     }
     Ok(known)
 }

@@ -7,23 +7,23 @@
 //! | a message makes a row: an entry, a held event, a dead letter | in that row's column, today |
 //! | a message that a rule ignores; one of an event that has its row already | ignored; duplicate |
 //! | our own retry or replay moves a row | from column to column, on the row's own day |
-//! | another message is posted instead of what is held or parked | that one becomes a duplicate, on its own day |
+//! | another message is posted instead of what is held or parked, or ends what is held | that one becomes a duplicate, on its own day |
+//! | other content is posted under the id of what is held | that one is counted anew when it comes back, as a conflict |
 //!
 //! Whether a message is our own only its headers say. A forged one can keep a duplicate from being counted, and no more: what
 //! has a row is counted by that row.
 
-use std::collections::{BTreeMap, HashMap};
+use std::collections::BTreeMap;
 
 use chrono::NaiveDate;
 use rust_decimal::Decimal;
 use sqlx::postgres::PgRow;
 use sqlx::{PgConnection, Row};
 
-use super::decide::EventKey;
-use super::read;
+use super::standing::Waiting;
 use crate::domain::chain::ChainedEntry;
 use crate::domain::entry::Side;
-use crate::domain::ids::{EventId, TenantId};
+use crate::domain::ids::TenantId;
 use crate::domain::money::Currency;
 
 pub type Money = Option<(Decimal, Currency)>;
@@ -141,6 +141,13 @@ impl Counts {
         }
     }
 
+    pub fn ignored(&mut self, tenant: &TenantId, passage: &Passage) {
+        self.held_to(tenant, passage.held, Column::Ignored);
+        if !passage.ours {
+            self.add(tenant, passage.arrival.on, Column::Ignored, 1, passage.arrival.money);
+        }
+    }
+
     /// What was in one column of its day is in another now.
     pub fn move_over(&mut self, tenant: &TenantId, day: Option<NaiveDate>, money: Money, from: Column, to: Column) {
         if let Some(day) = day {
@@ -153,6 +160,16 @@ impl Counts {
     pub fn held_to(&mut self, tenant: &TenantId, held: Option<Standing>, to: Column) {
         if let Some(Standing { day, money }) = held {
             self.move_over(tenant, day, money, Column::Held, to);
+        }
+    }
+
+    /// A held event in whose stead another message was posted. A copy of that is a duplicate; other content comes back with its
+    /// retry, as a conflict, and is counted then.
+    pub fn overtaken(&mut self, tenant: &TenantId, waiting: &Waiting, posted_hash: &str) {
+        match waiting.standing {
+            held if waiting.payload_hash == posted_hash => self.held_to(tenant, Some(held), Column::Duplicate),
+            Standing { day: Some(day), money } => self.add(tenant, day, Column::Held, -1, money),
+            Standing { day: None, .. } => {}
         }
     }
 
@@ -235,61 +252,4 @@ pub(super) struct Columns<'a> {
 pub(super) fn money(row: &PgRow) -> Result<Money, sqlx::Error> {
     let (amount, currency): (Option<Decimal>, Option<&str>) = (row.try_get("amount")?, row.try_get("currency")?);
     Ok(amount.zip(currency.and_then(Currency::parse)))
-}
-
-/// What of the batch is held.
-pub(super) async fn find_held(
-    db: &mut PgConnection,
-    wanted: impl Iterator<Item = (&TenantId, &EventId)>,
-) -> Result<HashMap<EventKey, Standing>, sqlx::Error> {
-    let (tenants, events): (Vec<&str>, Vec<&str>) =
-        wanted.map(|(tenant, event)| (tenant.as_str(), event.as_str())).unzip();
-    let rows = sqlx::query(
-        "select h.tenant_id, h.event_id, h.received_on, h.amount, h.currency
-           from unnest($1::text[], $2::text[]) as wanted (tenant_id, event_id)
-           join fis_held h using (tenant_id, event_id)",
-    )
-    .bind(tenants)
-    .bind(events)
-    .fetch_all(db)
-    .await?;
-    let mut held = HashMap::with_capacity(rows.len());
-    for row in rows {
-        let key: EventKey = (read::tenant(&row)?, read::event(&row, "event_id")?);
-        held.insert(key, Standing { day: row.try_get("received_on")?, money: money(&row)? });
-    }
-    Ok(held)
-}
-
-/// The letters that messages of the batch are replays of, by place; locked until the end, so that what is decided about their
-/// day stays true.
-pub(super) async fn find_letters(
-    db: &mut PgConnection,
-    replayed: &[Option<String>],
-) -> Result<Vec<Option<OwnLetter>>, sqlx::Error> {
-    let ids: Vec<&str> = replayed.iter().flatten().map(String::as_str).collect();
-    if ids.is_empty() {
-        return Ok(Vec::new());
-    }
-    let rows = sqlx::query(
-        "select wanted.id, d.status in ('parked', 'replaying') as open, d.received_on
-           from unnest($1::text[]) as wanted (id)
-           left join fis_dead_letter_edit e on e.copy_id = wanted.id
-           join fis_dead_letter d on d.id = coalesce(e.letter_id, wanted.id)
-          order by d.id
-            for update of d",
-    )
-    .bind(ids)
-    .fetch_all(db)
-    .await?;
-    let mut letters: HashMap<String, OwnLetter> = HashMap::with_capacity(rows.len());
-    for row in rows {
-        let found = OwnLetter { open: row.try_get("open")?, day: row.try_get("received_on")? };
-        let letter = letters.entry(row.try_get("id")?).or_insert(found);
-        // Where several letters were edited into one message, the first open one is booked; the others were in its way.
-        if !letter.open && found.open {
-            *letter = found;
-        }
-    }
-    Ok(replayed.iter().map(|id| letters.get(id.as_ref()?).copied()).collect())
 }

@@ -89,6 +89,31 @@ async fn new_books_release_what_waited_for_them_and_nothing_else() {
     world.invariants().await;
 }
 
+/// A ledger that was put back remembers the hold, and not that its retry has left: nothing else would ever end it.
+#[tokio::test(flavor = "multi_thread")]
+async fn a_held_event_that_is_sent_again_and_rejected_is_held_no_more() {
+    let world = World::new("held_ghost").await;
+    let mut run = world.run_with(&SLOW_RETRIES).await;
+    let sale = |total| order_of("acme", "ghost", "GBP", total, "0").rejected("rule_not_found");
+    world.publish(&[sale("10.00")]).await;
+    wait_held(&world, 1).await;
+    world.sql("delete from fis_outbox where due_at is not null").await;
+    world.apply_books(&books("acme").replace("ecommerce.order.completed", "ecommerce.order.shipped")).await;
+
+    let parked = async |count: i64| {
+        wait_until("dead letters", async || same(world.count("select count(*) from fis_dead_letter").await, count))
+            .await;
+    };
+    world.publish(&[sale("11.00")]).await;
+    parked(1).await;
+    assert_eq!(world.count("select count(*) from fis_held").await, 1, "other content says nothing of what is held");
+    world.publish(&[sale("10.00")]).await;
+    parked(2).await;
+    assert_eq!(world.count("select count(*) from fis_held").await, 0, "held and a dead letter at the same time");
+    world.rest(&mut run).await;
+    world.invariants().await;
+}
+
 #[tokio::test(flavor = "multi_thread")]
 async fn held_events_are_listed_and_released_by_hand() {
     let world = World::new("by_hand_held").await;

@@ -5,6 +5,7 @@ use chrono::{NaiveDate, Utc};
 use serde_json::{Value, json};
 
 use crate::support::events::{Expect, Message, books, cart, order, order_of, payment, refund_of, rewritten};
+use crate::support::load::QUICK_RETRIES;
 use crate::support::process::Said;
 use crate::support::wait::{same, wait_until};
 use crate::support::world::World;
@@ -144,6 +145,24 @@ async fn an_event_that_is_corrected_sent_again_or_given_up_is_accounted_for_once
     let said = tie_out(&world).await.expect(0, &[]).json();
     // 4 + 9 + 1 + 2 messages; the corrected letter, nine copies and the one sent again are duplicates.
     assert_eq!(events(&said), [16, 2, 11, 0, 0, 2, 1], "{said:#}");
+    world.invariants().await;
+}
+
+/// Held, and then other content is posted under its id, in the same batch and in a later one: it comes back as a conflict.
+#[tokio::test(flavor = "multi_thread")]
+async fn what_is_overtaken_by_other_content_under_its_id_is_accounted_for_once() {
+    let world = World::new("tie_out_overtaken").await;
+    let pounds = |id: &str| order_of("acme", id, "GBP", "119.00", "19.00").rejected("idempotency_conflict");
+    let euros = |id: &str| order_of("acme", id, "EUR", "119.00", "19.00");
+    world.publish(&[pounds("at-once"), pounds("at-once"), euros("at-once"), pounds("later")]).await;
+    let mut run = world.run_with(&QUICK_RETRIES).await;
+    until(&world, "held", HELD, 1).await;
+    world.publish(&[euros("later")]).await;
+    until(&world, "parked", PARKED, 2).await;
+    world.rest(&mut run).await;
+    let said = tie_out(&world).await.expect(0, &[]).json();
+    assert_eq!(events(&said), [5, 2, 1, 0, 0, 2, 0], "{said:#}");
+    assert_eq!(money(&said["received"]), &json!({"EUR": "238.00", "GBP": "357.00"}));
     world.invariants().await;
 }
 

@@ -127,7 +127,7 @@ async fn look(world: &World) -> Result<(Vec<Breach>, Snapshot)> {
     let mut session = world.servers.sql(&world.database).await?;
     let snapshot = tokio::time::timeout(Duration::from_secs(120), Snapshot::take(&mut session)).await??;
     let sent = world.publisher.sent.lock().unwrap().clone();
-    let mut breaches = places::check(&world.script, &sent, &snapshot, world.scars.lock().unwrap().forgot);
+    let mut breaches = places::check(&world.script, &sent, &snapshot);
     breaches.extend(under_way(world).await?);
     Ok((breaches, snapshot))
 }

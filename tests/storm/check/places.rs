@@ -15,11 +15,9 @@ struct Places<'a> {
     /// The confirmed messages of each case and variant.
     messages: HashMap<(usize, usize), Vec<usize>>,
     breaches: Vec<Breach>,
-    /// PostgreSQL was put back to an earlier state.
-    forgot: bool,
 }
 
-pub fn check(script: &Script, sent: &[Sent], snapshot: &Snapshot, forgot: bool) -> Vec<Breach> {
+pub fn check(script: &Script, sent: &[Sent], snapshot: &Snapshot) -> Vec<Breach> {
     let mut letters: HashMap<(&str, &[u8]), Vec<&LetterRow>> = HashMap::new();
     for letter in &snapshot.letters {
         letters.entry((&letter.routing_key, &letter.body)).or_default().push(letter);
@@ -33,7 +31,7 @@ pub fn check(script: &Script, sent: &[Sent], snapshot: &Snapshot, forgot: bool) 
         }
     }
     let entries = snapshot.entry_of();
-    let mut places = Places { script, snapshot, entries, letters, messages, breaches: Vec::new(), forgot };
+    let mut places = Places { script, snapshot, entries, letters, messages, breaches: Vec::new() };
     for (number, reason) in poison {
         places.dead(number, &[reason], None);
     }
@@ -65,9 +63,7 @@ impl<'a> Places<'a> {
         if let (Some(entry), Some(held)) = (entry, held) {
             self.breach(case, format!("posted as {} and held for {}", entry.entry_id, held.reason));
         }
-        // A ledger that was put back may remember a hold whose end it has forgotten; rejected again, the row stays.
-        let ghost = self.forgot && arrived.iter().any(|variant| self.is_parked(number, *variant));
-        if let (Some(held), false) = (held, ghost || fates.iter().any(|fate| matches!(fate, Fate::Held(_)))) {
+        if let (Some(held), false) = (held, fates.iter().any(|fate| matches!(fate, Fate::Held(_)))) {
             self.breach(case, format!("held for {}", held.reason));
             return;
         }
@@ -194,11 +190,6 @@ impl<'a> Places<'a> {
         if !parked {
             self.breach(case, "not dead-lettered as attempts_exhausted".to_owned());
         }
-    }
-
-    fn is_parked(&self, case: usize, variant: usize) -> bool {
-        let messages = self.messages.get(&(case, variant)).into_iter().flatten();
-        messages.flat_map(|message| self.found(*message)).any(|letter| letter.status == "parked")
     }
 
     fn found(&self, message: usize) -> Vec<&'a LetterRow> {
