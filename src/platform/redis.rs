@@ -62,8 +62,12 @@ impl Redis {
         {
             return Err(RedisError::Away("left alone after a failure".to_owned()));
         }
-        let answer = tokio::time::timeout(self.timeout, self.ask(pipeline)).await;
-        let answer = answer.unwrap_or_else(|_| Err("no answer in time".to_owned()));
+        let answer = self.ask(pipeline).await;
+        if answer.is_err() {
+            // A multiplexed connection does not reconnect, and where one fell silent the others have too: each of them would
+            // cost a wait of its own.
+            self.pool.retain(|_, _| false);
+        }
         if let Ok(mut resting) = self.resting_until.lock() {
             *resting = answer.is_err().then(|| Instant::now() + REST);
         }
@@ -71,13 +75,17 @@ impl Redis {
     }
 
     async fn ask(&self, pipeline: &mut Pipeline) -> Result<Vec<RedisResult<Value>>, String> {
-        let mut connection = self.pool.get().await.map_err(|error| error.to_string())?;
-        let answer = pipeline.ignore_errors().query_async(&mut connection).await;
-        answer.map_err(|error| {
-            // A multiplexed connection does not reconnect: give it back to nobody.
+        let deadline = tokio::time::Instant::now() + self.timeout;
+        let late = |_| "no answer in time".to_owned();
+        let connection = tokio::time::timeout_at(deadline, self.pool.get()).await.map_err(late)?;
+        let mut connection = connection.map_err(|error| error.to_string())?;
+        let answer = tokio::time::timeout_at(deadline, pipeline.ignore_errors().query_async(&mut connection)).await;
+        let answer = answer.map_err(late).and_then(|answer| answer.map_err(|error| error.to_string()));
+        if answer.is_err() {
+            // Given back to nobody.
             drop(deadpool_redis::Connection::take(connection));
-            error.to_string()
-        })
+        }
+        answer
     }
 
     /// Runs one command whose answer is text; none for a nil.

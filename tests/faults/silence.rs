@@ -71,3 +71,26 @@ async fn a_postgresql_that_fell_silent_behind_a_proxy_is_given_up_and_asked_anew
     world.rest(&mut run).await;
     world.invariants().await;
 }
+
+/// Several connections fell silent at once; each that is tried costs a wait, and then Redis is left alone for a moment.
+#[tokio::test(flavor = "multi_thread")]
+async fn a_redis_that_fell_silent_behind_a_proxy_costs_one_wait_however_many_connections_there_were() {
+    use fis::platform::{config, redis::Redis};
+
+    let world = World::new("redis_silent").await;
+    let address = world.redis_url.trim_start_matches("redis://").split('/').next().unwrap().to_owned();
+    let (port, swallow) = proxy(address.clone()).await;
+    let through = world.redis_url.replace(&address, &format!("127.0.0.1:{port}"));
+    let redis = Redis::new(&config::Redis { url: through.as_str().into(), timeout_ms: 2000 }).unwrap();
+    let all = futures::future::join_all((0..4).map(|_| redis.ping())).await;
+    assert!(all.iter().all(Result::is_ok), "{all:?}");
+    swallow.send_replace(true);
+    let error = redis.ping().await.unwrap_err();
+    assert!(error.to_string().contains("in time"), "{error}");
+    wait_until("it is asked again, and answers", async || match redis.ping().await {
+        Err(error) if error.to_string().contains("left alone") => Err(error.to_string()),
+        answer => Ok(answer),
+    })
+    .await
+    .unwrap();
+}
