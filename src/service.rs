@@ -105,7 +105,7 @@ async fn prepare(config: &Config, health: &Health, stop: &CancellationToken) -> 
         ),
     };
     let books = BooksShelf::default();
-    let mut backoff = Backoff::new(Duration::from_millis(200), Duration::from_secs(5));
+    let mut backoff = Backoff::new(Duration::from_millis(200), Duration::from_secs(2));
     while let Err(error) = check_database(&postgres, &books).await {
         match error {
             ServiceError::Postgres(PostgresError::Sql(error)) | ServiceError::Books(BooksError::Sql(error))

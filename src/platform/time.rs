@@ -31,6 +31,15 @@ impl Backoff {
         step / 2 + (step / 2).mul_f64(fastrand::f64()) // a share of a delay, never of money
     }
 
+    /// The next delay after an attempt that held for a while. One that held for longer than any pause was well: what ended it is a
+    /// new trouble.
+    pub fn delay_after(&mut self, held: Duration) -> Duration {
+        if held > self.most {
+            self.reset();
+        }
+        self.delay()
+    }
+
     pub fn reset(&mut self) {
         self.next = self.first;
     }
@@ -48,5 +57,13 @@ mod tests {
         assert!(delays[5] <= Duration::from_secs(1) && delays[5] >= Duration::from_millis(500));
         backoff.reset();
         assert!(backoff.delay() <= Duration::from_millis(100));
+    }
+
+    #[test]
+    fn a_backoff_starts_again_after_an_attempt_that_held() {
+        let mut backoff = Backoff::new(Duration::from_millis(100), Duration::from_secs(1));
+        let short: Vec<_> = (0..6).map(|_| backoff.delay_after(Duration::from_millis(10))).collect();
+        assert!(short[5] >= Duration::from_millis(500));
+        assert!(backoff.delay_after(Duration::from_secs(3600)) <= Duration::from_millis(100));
     }
 }

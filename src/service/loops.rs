@@ -26,6 +26,8 @@ use crate::platform::time::{self, Backoff};
 const BOOKS_POLL: Duration = Duration::from_secs(1);
 /// How often the parts that nobody talks to are asked whether they are there.
 const PROBE: Duration = Duration::from_secs(2);
+/// The longest pause between two attempts at a session: posting is to go on within 5 s of PostgreSQL's return.
+const SESSION_BACKOFF_MAX: Duration = Duration::from_secs(2);
 /// How often the open dead letters are counted.
 const LETTERS: Duration = Duration::from_secs(15);
 /// Where they are so many that it takes a while, it takes no more than this part of the time.
@@ -102,8 +104,9 @@ fn tell_letters(open: &[OpenLetters], currencies: &mut BTreeSet<String>) {
 /// Consumes all lanes on one connection, apart from the one that publishes: an alarm that blocks publishing must not block
 /// acknowledgements. Any loss ends the whole session, and a new one is built only when PostgreSQL answers.
 pub async fn intake(config: &Config, pipeline: &Arc<Pipeline>, health: &Health, stop: &CancellationToken) {
-    let mut backoff = Backoff::new(Duration::from_millis(200), Duration::from_secs(5));
+    let mut backoff = Backoff::new(Duration::from_millis(200), SESSION_BACKOFF_MAX);
     loop {
+        let begun = Instant::now();
         match pipeline.postgres.probe().await {
             Ok(()) => match session(config, pipeline, health, stop).await {
                 Ok(()) => return,
@@ -119,11 +122,8 @@ pub async fn intake(config: &Config, pipeline: &Arc<Pipeline>, health: &Health, 
             },
             Err(error) => health.away(Part::Postgres, &error.to_string()),
         }
-        if wait(backoff.delay(), stop).await {
+        if wait(backoff.delay_after(begun.elapsed()), stop).await {
             return;
-        }
-        if health.is_ready() {
-            backoff.reset();
         }
     }
 }
