@@ -155,6 +155,8 @@ impl Pipeline {
             }
             Err(PostError::StaleBooks) => match self.books.refresh(&self.postgres.pool).await {
                 Ok(true) => return Ok(Attempt::Again),
+                // Mapped before its turn, and the batch before it has read the new books: no trouble at all.
+                Ok(false) if !std::mem::replace(&mut outage.mapped_again, true) => return Ok(Attempt::Again),
                 // The head names books that are not there or cannot be read: only a person can mend that.
                 Ok(false) => {
                     let why = "a tenant's books in force are missing or cannot be read; apply them again".to_owned();
@@ -238,6 +240,8 @@ enum Attempt {
 }
 
 struct Outage {
+    /// With the books of the moment, after those it was first mapped with were stale.
+    mapped_again: bool,
     since: Instant,
     most: Duration,
     backoff: Backoff,
@@ -246,6 +250,6 @@ struct Outage {
 impl Outage {
     fn new(most: Duration) -> Self {
         let backoff = Backoff::new(Duration::from_millis(50), Duration::from_secs(2));
-        Self { since: Instant::now(), most, backoff }
+        Self { mapped_again: false, since: Instant::now(), most, backoff }
     }
 }

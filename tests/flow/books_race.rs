@@ -83,6 +83,31 @@ fn february(status: &str) -> String {
     books("acme").replace(one, &two).replace("late_events = \"next_open\"", "late_events = \"reject\"")
 }
 
+/// Batches that wait for their turn are mapped with books that the one before them finds out of date.
+#[tokio::test(flavor = "multi_thread")]
+async fn books_that_change_under_load_are_no_outage() {
+    let world = World::new("books_under_load").await;
+    let mut run = world.run_with(&[("FIS__INTAKE__BATCH_EVENTS_MAX", "5")]).await;
+    let orders: Vec<Message> = (0..600).map(|n| order(&format!("evt-{n}"))).collect();
+    let change = async {
+        for version in 2..6 {
+            let posted = async || match world.count("select count(*) from fis_journal_entry").await {
+                few if few < (version - 1) * 100 => Err(format!("{few} entries")),
+                enough => Ok(enough),
+            };
+            wait_until("some are posted", posted).await;
+            world.apply_books(&books("acme").replace("\"Test\"", &format!("\"Version {version}\""))).await;
+        }
+    };
+    tokio::join!(world.publish(&orders), change);
+    wait_until("all are posted", async || same(world.count("select count(*) from fis_journal_entry").await, 600)).await;
+    let (_, metrics) = run.get("/metrics").await;
+    let retried = metrics.lines().find(|line| line.starts_with("fis_journal_retries_total"));
+    assert!(retried.is_none_or(|line| line.ends_with(" 0")), "{retried:?}");
+    world.rest(&mut run).await;
+    world.invariants().await;
+}
+
 /// A batch is mapped while the period is open, the period closes, and the batch reaches the lock: without the comparison of
 /// versions it would be posted into a closed period.
 #[tokio::test(flavor = "multi_thread")]
