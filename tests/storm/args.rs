@@ -9,7 +9,7 @@ usage: ./dev faults [OPTIONS]
   --minutes M     schedules until that many minutes have passed
   --schedules K   that many schedules (default 1)
   --seconds S     how long each schedule's storm lasts (default 45)
-  --only FAULT    this fault alone, again and again
+  --only FAULTS   these faults alone, separated by commas, again and again
   --rate R        events per second (default 50)
   --mutant NAME   with this bug switched on: passes when the oracle notices
   --mutants       each of them
@@ -36,7 +36,7 @@ pub struct Args {
     pub schedules: u64,
     pub seconds: u64,
     pub rate: usize,
-    pub only: Option<&'static Fault>,
+    pub only: Vec<&'static Fault>,
     pub mutants: Vec<String>,
     pub fixed: bool,
 }
@@ -49,7 +49,7 @@ pub fn parse(words: impl Iterator<Item = String>) -> Result<Option<Args>, String
         schedules: 1,
         seconds: 45,
         rate: 50,
-        only: None,
+        only: Vec::new(),
         mutants: Vec::new(),
         fixed: true,
     };
@@ -64,8 +64,11 @@ pub fn parse(words: impl Iterator<Item = String>) -> Result<Option<Args>, String
             "--seconds" => args.seconds = number(value()?)?.max(1),
             "--rate" => args.rate = usize::try_from(number(value()?)?.clamp(1, 10_000)).unwrap_or(50),
             "--only" => {
-                let name = value()?;
-                args.only = Some(named(&name).ok_or_else(|| format!("there is no fault `{name}`; see --list"))?);
+                let names = value()?;
+                let faults = names
+                    .split(',')
+                    .map(|name| named(name).ok_or_else(|| format!("there is no fault `{name}`; see --list")));
+                args.only = faults.collect::<Result<_, _>>()?;
             }
             "--mutant" => args.mutants.push(value()?),
             "--mutants" => args.mutants.extend(MUTANTS.map(ToOwned::to_owned)),

@@ -66,7 +66,7 @@ impl Servers {
     }
 
     pub fn amqp_url(&self, port: u16, vhost: &str) -> String {
-        format!("amqp://fis_service:secret@127.0.0.1:{port}/{vhost}?heartbeat=10")
+        format!("amqp://fis_service:secret@127.0.0.1:{port}/{vhost}")
     }
 
     /// A session of our own, past the proxy.
@@ -98,7 +98,7 @@ impl Servers {
     }
 
     pub async fn amqp(&self, vhost: &str) -> Result<lapin::Connection> {
-        let url = self.amqp_url(self.amqp_port, vhost);
+        let url = format!("{}?heartbeat=10", self.amqp_url(self.amqp_port, vhost));
         let connecting = lapin::Connection::connect(&url, ConnectionProperties::default());
         Ok(tokio::time::timeout(ANSWER, connecting).await??)
     }
@@ -139,7 +139,7 @@ async fn patiently(dir: &Path, args: &[&str]) -> Result<()> {
 pub async fn dev(dir: &Path, args: &[&str]) -> Result<String> {
     let mut command = Command::new(DEV);
     command.args(args).env("FIS_DEV_DIR", dir).stdin(Stdio::null()).kill_on_drop(true);
-    for (name, _) in std::env::vars().filter(|(name, _)| name.starts_with("FIS_") && name != "FIS_DEV_DIR") {
+    for (name, _) in std::env::vars().filter(|(name, _)| name.starts_with("FIS_") && !name.starts_with("FIS_DEV_")) {
         command.env_remove(name);
     }
     let output = tokio::time::timeout(PATIENCE, command.output()).await.context("./dev does not end")??;

@@ -13,6 +13,7 @@ use crate::args::Args;
 use crate::check::{Breach, story};
 use crate::end;
 use crate::faults::{FAULTS, Fault, impossible};
+use crate::instances::INSTANCES;
 use crate::script::script;
 use crate::servers::{Servers, dev};
 use crate::weather::{Recovery, forecast, pass};
@@ -123,7 +124,7 @@ async fn clean(args: &Args, dir: &Path, servers: &Servers) -> Result<bool> {
             let only = FAULTS.iter().skip(index).step_by(FIXED.len()).collect();
             Plan { seed: FIXED[index], seconds: 90, rate: 30, only, all: true, servers }
         } else {
-            let only = args.only.into_iter().collect();
+            let only = args.only.clone();
             Plan { seed: args.seed + number, seconds: args.seconds, rate: args.rate, only, all: false, servers }
         };
         if schedule(&plan, dir, &mut totals).await?.is_some() {
@@ -147,7 +148,7 @@ async fn mutants(args: &Args, dir: &Path, servers: &Servers) -> Result<bool> {
                 break;
             }
             println!("mutant {mutant}");
-            let only = args.only.into_iter().collect();
+            let only = args.only.clone();
             let seed = args.seed + number;
             let plan = Plan { seed, seconds: args.seconds, rate: args.rate, only, all: false, servers };
             caught = schedule_of(&plan, dir, &mut Totals::default(), Some(mutant)).await?;
@@ -182,6 +183,7 @@ async fn schedule_of(plan: &Plan<'_>, dir: &Path, totals: &mut Totals, mutant: O
     println!("== seed {seed}: {} messages, {} cases", script.messages.len(), script.cases.len());
     let mut world = World::make(plan.servers, own.clone(), seed, script, plan.rate, small, mutant).await?;
     world.begin();
+    println!("    0.0 s  at {}, by the clock of the logs", chrono::Utc::now().format("%H:%M:%S%.3f"));
     let (recoveries, faults) = pass(&world, &steps, plan.seconds, plan.all).await?;
     let (breaches, snapshot) = end::verdict(&world).await?;
     totals.schedules += 1;
@@ -190,6 +192,7 @@ async fn schedule_of(plan: &Plan<'_>, dir: &Path, totals: &mut Totals, mutant: O
     totals.faults += faults;
     totals.surprises += world.instances.surprises.load(Ordering::SeqCst);
     totals.seeds.push(seed);
+    let slow = recoveries.iter().any(Recovery::is_slow);
     totals.recoveries.extend(recoveries);
     let Some(first) = breaches.first().cloned() else {
         println!(
@@ -200,6 +203,9 @@ async fn schedule_of(plan: &Plan<'_>, dir: &Path, totals: &mut Totals, mutant: O
             world.begun.elapsed().as_secs_f64()
         );
         drop(world);
+        if slow {
+            keep_logs(&own, seed)?;
+        }
         let _ = std::fs::remove_dir_all(&own);
         return Ok(None);
     };
@@ -213,6 +219,18 @@ async fn schedule_of(plan: &Plan<'_>, dir: &Path, totals: &mut Totals, mutant: O
     }
     println!("rerun with: ./dev faults --seed {seed} --seconds {}", plan.seconds);
     Ok(Some(first))
+}
+
+/// What fis said while it was slow to come back outlives the run.
+fn keep_logs(own: &Path, seed: u64) -> Result<()> {
+    let kept = Path::new(env!("CARGO_TARGET_TMPDIR")).join(format!("slow-{seed}"));
+    std::fs::create_dir_all(&kept)?;
+    for number in 0..INSTANCES {
+        let name = format!("fis-{number}.log");
+        std::fs::copy(own.join(&name), kept.join(&name))?;
+    }
+    println!("the logs of the slow recovery are in {}", kept.display());
+    Ok(())
 }
 
 /// The steps, and whether the tables go to a small disk. What cannot be together with one is left out then.
@@ -239,10 +257,11 @@ fn forecast_on_disk(plan: &Plan<'_>, without: &mut Vec<&'static str>) -> (Vec<cr
 }
 
 fn summary(totals: &Totals, took: Duration) {
+    // Of two that were healed together nobody knows which one was waited for.
     let mut by_fault: BTreeMap<&str, Vec<Duration>> = BTreeMap::new();
     for recovery in &totals.recoveries {
-        let times = by_fault.entry(recovery.fault.name).or_default();
-        times.extend(recovery.took);
+        let name = if let [fault] = recovery.faults[..] { fault.name } else { "two at a time" };
+        by_fault.entry(name).or_default().extend(recovery.took);
     }
     println!("\n{:<27} {:>4} {:>8} {:>8}", "posting again after", "n", "median", "worst");
     for (name, times) in &mut by_fault {
@@ -252,8 +271,8 @@ fn summary(totals: &Totals, took: Duration) {
         println!("{name:<27} {:>4} {:>8} {:>8}", times.len(), show(times.get(times.len() / 2)), show(times.last()));
     }
     for recovery in &totals.recoveries {
-        if let Some(took) = recovery.took.filter(|took| *took > recovery.fault.part.bound()) {
-            println!("slow recovery: {:.1} s after {}", took.as_secs_f64(), recovery.fault.name);
+        if let Some(took) = recovery.took.filter(|_| recovery.is_slow()) {
+            println!("slow recovery: {:.1} s after {}", took.as_secs_f64(), recovery.name());
         }
     }
     println!(

@@ -11,6 +11,8 @@ use crate::world::World;
 
 /// How long posting may take to resume before the schedule goes on without waiting.
 const RECOVERY_MAX: Duration = Duration::from_secs(40);
+/// A fault that cannot be done or undone by then is the suite's own trouble.
+const ACT_MAX: Duration = Duration::from_secs(240);
 /// More steps than the longest schedule has time for.
 const STEPS: usize = 200;
 
@@ -29,11 +31,24 @@ pub struct Step {
     pub hits: Vec<Hit>,
 }
 
-/// How long posting took to resume after a fault was healed; none where it was not seen.
+/// How long posting took to resume after a step's faults were healed; none where it was not seen.
 #[derive(Debug, Clone)]
 pub struct Recovery {
-    pub fault: &'static Fault,
+    pub faults: Vec<&'static Fault>,
     pub took: Option<Duration>,
+}
+
+impl Recovery {
+    pub fn name(&self) -> String {
+        let names: Vec<&str> = self.faults.iter().map(|fault| fault.name).collect();
+        names.join(" + ")
+    }
+
+    /// It took longer than each of its faults grants.
+    pub fn is_slow(&self) -> bool {
+        let bound = self.faults.iter().map(|fault| fault.part.bound()).max().unwrap_or_default();
+        self.took.is_some_and(|took| took > bound)
+    }
 }
 
 /// The steps of a seed. Without a choice of faults they are drawn from all of them.
@@ -86,8 +101,7 @@ pub async fn pass(world: &World, steps: &[Step], seconds: u64, all: bool) -> Res
         tokio::time::sleep(step.gap).await;
         count += step.hits.len();
         let took = hit(world, step).await?;
-        let last = step.hits[step.hits.len() - 1].fault;
-        recoveries.push(Recovery { fault: last, took });
+        recoveries.push(Recovery { faults: step.hits.iter().map(|hit| hit.fault).collect(), took });
     }
     Ok((recoveries, count))
 }
@@ -95,7 +109,8 @@ pub async fn pass(world: &World, steps: &[Step], seconds: u64, all: bool) -> Res
 async fn hit(world: &World, step: &Step) -> Result<Option<Duration>> {
     let mut wounds: Vec<(Hit, Wound)> = Vec::new();
     for hit in &step.hits {
-        let wound = faults::apply(world, hit.fault, hit.choice).await.context(hit.fault.name)?;
+        let applying = tokio::time::timeout(ACT_MAX, faults::apply(world, hit.fault, hit.choice)).await;
+        let wound = applying.map_err(Into::into).flatten().context(hit.fault.name)?;
         note(world, &format!("+ {} for {:.1} s", hit.fault.name, hit.lasts.as_secs_f64())).await;
         wounds.push((*hit, wound));
         if wounds.len() < step.hits.len() {
@@ -104,7 +119,8 @@ async fn hit(world: &World, step: &Step) -> Result<Option<Duration>> {
     }
     for (hit, wound) in wounds {
         tokio::time::sleep(hit.lasts).await;
-        faults::heal(world, hit.fault, wound).await.with_context(|| format!("healing {}", hit.fault.name))?;
+        let healing = tokio::time::timeout(ACT_MAX, faults::heal(world, hit.fault, wound)).await;
+        healing.map_err(Into::into).flatten().with_context(|| format!("healing {}", hit.fault.name))?;
         note(world, &format!("- {}", hit.fault.name)).await;
     }
     let took = recovery(world).await;

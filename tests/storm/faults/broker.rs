@@ -97,7 +97,8 @@ async fn timeouts(world: &World, consumer: u64, tick: u64) -> Result<()> {
 
 /// Waits until the live lane is empty and nothing of it is in anybody's hands: the journal stands still.
 async fn empty(world: &World) -> Result<()> {
-    let deadline = Instant::now() + Duration::from_secs(30);
+    // A machine that is busy elsewhere takes its time.
+    let deadline = Instant::now() + Duration::from_secs(180);
     let (mut still, mut before) = (0, 0);
     while still < 5 {
         ensure!(Instant::now() < deadline, "the live lane does not become empty");
