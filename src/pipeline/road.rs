@@ -22,7 +22,7 @@ const UNDER_WAY_MAX: usize = 3;
 /// What a lane takes at once while one of greater weight is at work: its batch delays that one by a few milliseconds.
 const GIVING_WAY_EVENTS_MAX: usize = 100;
 /// The same for the backfill lane beside one without a backlog, which it is not to delay: most of what so few cost is the commit.
-const BACKFILL_EVENTS_MAX: usize = 30;
+const BACKFILL_EVENTS_MAX: usize = 25;
 /// The longest pause of the backfill lane, whatever its last batch has waited for.
 const PAUSE_MAX: Duration = Duration::from_millis(250);
 
@@ -213,9 +213,9 @@ impl Road {
                 self.last_posted().await;
             }
             if let Some(times) = pause {
-                // By time and not by events: what a batch costs the others is also what the database, the broker and the relay do
-                // for it, and the busier they are, the longer it has taken.
-                let pause = taken.elapsed().saturating_mul(times).min(PAUSE_MAX);
+                // By time and not by events: the busier the database and the broker are, the longer it has taken. And half as
+                // much again, because feeding and relaying cost the others time too, behind the batch.
+                let pause = (taken.elapsed().saturating_mul(times.saturating_mul(3)) / 2).min(PAUSE_MAX);
                 // Nothing is held here that waits: what was taken is posted.
                 tokio::select! {
                     () = tokio::time::sleep(pause) => {}
