@@ -9,8 +9,8 @@
 //! | 5 | mark | `claim::mark` in Redis | redelivered: duplicate |
 //! | 6 | settle | `Settler::settle`: reject the rejected, acknowledge the rest | – |
 //!
-//! Several batches of a lane are under way at once, each in another phase (`road`); they post and settle in the order they
-//! came. Batches of all lanes take turns at posting, by the lanes' weights (`intake::turns`).
+//! Several batches of a lane are under way at once, each in another phase (`road`); they are decided ahead (`ahead`), post and
+//! settle in the order they came. Batches of all lanes take turns at posting, by the lanes' weights (`intake::turns`).
 //!
 //! Redis hurries, PostgreSQL decides, the broker is told last. Here, and only here, a disposition (ledger word) becomes a
 //! settlement (AMQP word).

@@ -40,8 +40,8 @@ impl Draft {
     }
 }
 
-/// Drafts a batch behind the heads that `expected` knows. `None`: it is not plainly new, or a head is not known; then the items
-/// are left where they are.
+/// Drafts a batch behind the heads that `expected` knows. `None`: it is not plainly new, or a head is not known. The items are
+/// gone where they had to be decided to find that out.
 pub fn draft(items: &mut Option<Vec<Item<'_>>>, expected: impl Fn(&TenantId) -> Option<ChainHead>) -> Option<Draft> {
     let wanted = items.as_deref()?;
     if !wanted.iter().all(is_plain) {

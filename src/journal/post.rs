@@ -66,7 +66,8 @@ pub async fn post(pool: &PgPool, items: Vec<Item<'_>>, properties: PropertiesTex
 /// Posts a batch that was decided ahead, if the ledger is as it was thought to be.
 ///
 /// # Errors
-/// As `post`; also where an event of the batch is posted already. What `post` makes of the batch is right in any case.
+/// As `post`, a lost answer to `commit` included; also where an event of the batch is posted already. What `post` makes of the batch
+/// is right in any case.
 pub async fn post_draft(pool: &PgPool, draft: Draft, properties: PropertiesText) -> Result<Committed, DraftError> {
     let started = Instant::now();
     let mut transaction = pool.begin().await?;

@@ -6,10 +6,11 @@ use std::sync::{Mutex, PoisonError};
 use super::Pipeline;
 use super::posting::Share;
 use crate::intake::Lane;
-use crate::journal::{Committed, Draft, Heads, draft, post_draft};
+use crate::journal::{Committed, Draft, DraftError, Heads, draft, post_draft};
 use crate::outbox;
 use crate::platform::health::Part;
 use crate::platform::metrics;
+use crate::platform::postgres::Fault;
 
 /// So many batches are not drafted after one that was drafted in vain: another lane or another instance posts for the same
 /// tenants, or an event was posted that Redis has forgotten, and the next drafts would be in vain too.
@@ -59,7 +60,7 @@ impl Ahead {
 impl Pipeline {
     /// Drafts the parts of a batch, those of which that can be. True: all of them, so the batch behind this one may be drafted.
     pub(super) fn draft(&self, parts: &mut [Share<'_>]) -> bool {
-        let may = !parts.is_empty() && self.ahead.may_draft();
+        let may = self.ahead.may_draft();
         let mut all = true;
         for part in parts {
             if may {
@@ -86,8 +87,15 @@ impl Pipeline {
                 Some(posted)
             }
             Err(error) => {
-                tracing::debug!(%error, "a batch was decided ahead in vain");
                 self.ahead.in_vain();
+                match &error {
+                    // Not so for long: it is tried again at once, and that tells what is wrong.
+                    DraftError::Sql(sql) if let Fault::Away(why) = Fault::of(sql) => {
+                        self.health.away(Part::Postgres, &why);
+                    }
+                    DraftError::Stale | DraftError::Sql(_) => {}
+                }
+                tracing::debug!(%error, "a batch was decided ahead in vain");
                 None
             }
         }

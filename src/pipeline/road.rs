@@ -1,6 +1,6 @@
 //! A lane's batches, several under way at once: while one commits, the next is read, claimed and mapped, and the last one is
 //! marked and settled. Each is a task of its own that owns its deliveries; batons keep them in the order they came: a batch
-//! posts after the one before it has posted, and settles after that one has settled.
+//! is decided ahead after the one before it was, posts after that one has posted, and settles after it has settled.
 
 use std::sync::Arc;
 use std::sync::atomic::Ordering;

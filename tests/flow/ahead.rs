@@ -106,3 +106,32 @@ async fn a_batch_decided_ahead_lets_go_of_what_is_held_under_its_ids() {
     world.rest(&mut run).await;
     world.invariants().await;
 }
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_letter_is_superseded_by_a_corrected_event_in_a_batch_decided_ahead() {
+    let world = World::new("ahead_letter").await;
+    let mut run = world.run().await;
+    world.publish(&orders(0, 20)).await;
+    wait_posted(&world, 20).await;
+    let mut wrong = order("evt-20").value();
+    wrong["payload"]["total"] = serde_json::json!("much");
+    world.publish(&[Message::json("ecommerce.order.completed", &wrong)]).await;
+    wait_until("it is parked", async || {
+        same(world.count("select count(*) from fis_dead_letter where status = 'parked'").await, 1)
+    })
+    .await;
+    // A letter that was superseded is no place for its message.
+    world.published.lock().unwrap().retain(|message| message.value() != wrong);
+    forget(&world, "evt-20").await;
+    let before = drafts(&run, true).await;
+    world.publish(&orders(20, 21)).await;
+    wait_posted(&world, 21).await;
+    wait_until("it was decided ahead", async || {
+        if drafts(&run, true).await > before { Ok(()) } else { Err("it was not".to_owned()) }
+    })
+    .await;
+    let resolved = "select count(*) from fis_dead_letter where status = 'resolved' and entry_id = 'acme/21'";
+    assert_eq!(world.count(resolved).await, 1);
+    world.rest(&mut run).await;
+    world.invariants().await;
+}
