@@ -136,8 +136,9 @@ fn value(rng: &mut Rng, depth: u8) -> AMQPValue {
         5 => AMQPValue::LongInt(rng.i32(..)),
         6 => AMQPValue::LongUInt(rng.u32(..)),
         7 => AMQPValue::LongLongInt(rng.i64(..)),
-        8 => AMQPValue::Float(f32::from_bits(rng.u32(..))),
-        9 => AMQPValue::Double(f64::from_bits(rng.u64(..))),
+        // The broker's language has no other numbers: it closes the connection of whoever sends one in an array.
+        8 => AMQPValue::Float(Some(f32::from_bits(rng.u32(..))).filter(|number| number.is_finite()).unwrap_or(0.0)),
+        9 => AMQPValue::Double(Some(f64::from_bits(rng.u64(..))).filter(|number| number.is_finite()).unwrap_or(0.0)),
         10 => AMQPValue::DecimalValue(DecimalValue { scale: rng.u8(..), value: rng.u32(..) }),
         11 => AMQPValue::LongString(text(rng, 400).into()),
         12 => AMQPValue::Timestamp(rng.u64(..)),
