@@ -88,12 +88,11 @@ impl Pipeline {
             }
             Err(error) => {
                 self.ahead.in_vain();
-                match &error {
-                    // Not so for long: it is tried again at once, and that tells what is wrong.
-                    DraftError::Sql(sql) if let Fault::Away(why) = Fault::of(sql) => {
-                        self.health.away(Part::Postgres, &why);
-                    }
-                    DraftError::Stale | DraftError::Sql(_) => {}
+                // The breaker need not wait for the second attempt to fail as well.
+                if let DraftError::Sql(sql) = &error
+                    && let Fault::Away(why) = Fault::of(sql)
+                {
+                    self.health.away(Part::Postgres, &why);
                 }
                 tracing::debug!(%error, "a batch was decided ahead in vain");
                 None

@@ -30,6 +30,17 @@ async fn forget(world: &World, event: &str) {
     let _: () = redis::cmd("DEL").arg(format!("fis:ik:acme:{event}")).query_async(&mut redis).await.unwrap();
 }
 
+/// The 21st order, in a batch that is decided ahead.
+async fn post_ahead(world: &World, run: &Run) {
+    let before = drafts(run, true).await;
+    world.publish(&orders(20, 21)).await;
+    wait_posted(world, 21).await;
+    wait_until("it was decided ahead", async || {
+        if drafts(run, true).await > before { Ok(()) } else { Err("it was not".to_owned()) }
+    })
+    .await;
+}
+
 #[tokio::test(flavor = "multi_thread")]
 async fn a_backlog_is_decided_ahead_and_ends_as_every_other() {
     let world = World::new("ahead").await;
@@ -93,13 +104,7 @@ async fn a_batch_decided_ahead_lets_go_of_what_is_held_under_its_ids() {
     world.publish(&[cancellation("evt-20", "nothing").rejected("idempotency_conflict")]).await;
     wait_until("it is held", async || same(world.count("select count(*) from fis_held").await, 1)).await;
     forget(&world, "evt-20").await;
-    let before = drafts(&run, true).await;
-    world.publish(&orders(20, 21)).await;
-    wait_posted(&world, 21).await;
-    wait_until("it was decided ahead", async || {
-        if drafts(&run, true).await > before { Ok(()) } else { Err("it was not".to_owned()) }
-    })
-    .await;
+    post_ahead(&world, &run).await;
     assert_eq!(world.count("select count(*) from fis_held").await, 0);
     wait_until("its retry is a conflict", async || same(world.count("select count(*) from fis_dead_letter").await, 1))
         .await;
@@ -123,13 +128,7 @@ async fn a_letter_is_superseded_by_a_corrected_event_in_a_batch_decided_ahead() 
     // A letter that was superseded is no place for its message.
     world.published.lock().unwrap().retain(|message| message.value() != wrong);
     forget(&world, "evt-20").await;
-    let before = drafts(&run, true).await;
-    world.publish(&orders(20, 21)).await;
-    wait_posted(&world, 21).await;
-    wait_until("it was decided ahead", async || {
-        if drafts(&run, true).await > before { Ok(()) } else { Err("it was not".to_owned()) }
-    })
-    .await;
+    post_ahead(&world, &run).await;
     let resolved = "select count(*) from fis_dead_letter where status = 'resolved' and entry_id = 'acme/21'";
     assert_eq!(world.count(resolved).await, 1);
     world.rest(&mut run).await;
