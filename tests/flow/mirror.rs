@@ -137,6 +137,34 @@ async fn a_missing_mirror_never_holds_the_feed_back_and_is_caught_up_with_when_i
     world.invariants().await;
 }
 
+/// As with the relay: a channel may refuse for longer than the queue does.
+#[tokio::test(flavor = "multi_thread")]
+async fn after_a_refusal_the_mirror_goes_on_with_a_new_channel_and_the_feed_does_not_notice() {
+    let world = World::new("mirror_refused").await;
+    declare_exchange(&world).await;
+    world.declare_queue(QUEUE, EXCHANGE, "").await;
+    let mut run = world.run_with(&ON).await;
+    let policy = world.fill_up(QUEUE).await;
+    let mut published = 0;
+    wait_until("the mirror is refused", async || {
+        published += 1;
+        world.publish(&[order(&format!("evt-{published}"))]).await;
+        let (status, ready) = run.get("/readyz").await;
+        if status == 200 && ready.contains("refused a message") { Ok(()) } else { Err(format!("{status} {ready}")) }
+    })
+    .await;
+    let mut feed = world.finance().await;
+    feed.read(published).await;
+    world.until_a_channel_is_renewed("fis mirror").await;
+    world.management.delete(&policy).await.unwrap();
+    let mut mirror = world.reader(QUEUE).await;
+    mirror.read(published).await;
+    assert_eq!(of_tenant(&mirror.messages, "acme"), of_tenant(&feed.messages, "acme"));
+    until_ready_says(&run, r#""mirror":"ok""#).await;
+    world.rest(&mut run).await;
+    world.invariants().await;
+}
+
 #[tokio::test(flavor = "multi_thread")]
 async fn past_its_end_nothing_is_mirrored_and_the_log_says_so() {
     let world = World::new("mirror_until").await;

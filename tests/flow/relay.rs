@@ -1,10 +1,8 @@
 //! The relay beside trouble: a tenant, a road or an exchange that is stuck holds up nobody else, and loses nothing.
 
-use std::collections::BTreeSet;
 use std::time::Duration;
 
 use fis::platform::amqp::management::encode;
-use serde_json::json;
 
 use crate::support::broker::{AUDIT, FINANCE};
 use crate::support::events::{order, order_of};
@@ -118,14 +116,7 @@ async fn the_one_that_stands_by_is_ready_and_takes_over_at_once_when_the_owner_l
 async fn after_a_refusal_the_relay_goes_on_with_a_new_channel() {
     let world = World::new("new_channel").await;
     let mut run = world.run().await;
-    let channels = async || -> BTreeSet<String> {
-        let path = format!("{}/channels", world.management.list_path("vhosts"));
-        let all: Vec<serde_json::Value> = world.management.get_json(&path).await.unwrap_or_default();
-        all.iter().filter_map(|channel| channel["name"].as_str()).map(ToOwned::to_owned).collect()
-    };
-    let policy = world.management.object_path("policies", "full");
-    let full = json!({"pattern": FINANCE, "apply-to": "queues", "definition": {"max-length": 1, "overflow": "reject-publish"}});
-    world.management.put_json(&policy, &full).await.unwrap();
+    let policy = world.fill_up(FINANCE).await;
     let mut refused = 0;
     wait_until("the relay is refused", async || {
         refused += 1;
@@ -134,18 +125,7 @@ async fn after_a_refusal_the_relay_goes_on_with_a_new_channel() {
         if ready.contains("refused a message") { Ok(()) } else { Err(ready) }
     })
     .await;
-    let before = wait_until("its channels are known", async || {
-        let known = channels().await;
-        // Three lanes, parking, and two roads.
-        if known.len() >= 6 { Ok(known) } else { Err(format!("{known:?}")) }
-    })
-    .await;
-    wait_until("there is a new one instead of an old one", async || {
-        let now = channels().await;
-        let (new, gone) = (now.difference(&before).count(), before.difference(&now).count());
-        if new > 0 && gone > 0 { Ok(()) } else { Err(format!("{before:?}, then {now:?}")) }
-    })
-    .await;
+    world.until_a_channel_is_renewed("fis relay").await;
     world.management.delete(&policy).await.unwrap();
     run.ready().await;
     world.rest(&mut run).await;

@@ -1,6 +1,7 @@
 //! The other people at the broker: publishers that count only what was confirmed, the finance team that reads the feed, and
 //! an observer of the queues.
 
+use std::collections::BTreeSet;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
@@ -112,6 +113,44 @@ impl World {
         let count = ready_count(&connection, queue).await.unwrap();
         let _ = connection.close(200, "bye".into()).await;
         count
+    }
+
+    /// The channels of a connection of fis, as the broker tells them; none while it does not know the connection.
+    async fn channels_of(&self, connection: &str) -> BTreeSet<String> {
+        let of_kind = async |kind: &str| -> Vec<Value> {
+            let path = format!("{}/{kind}", self.management.list_path("vhosts"));
+            self.management.get_json(&path).await.unwrap_or_default()
+        };
+        let connections = of_kind("connections").await;
+        let ours = connections.iter().find(|one| one["client_properties"]["connection_name"] == connection);
+        let Some(name) = ours.and_then(|one| one["name"].as_str()) else { return BTreeSet::new() };
+        let channels = of_kind("channels").await;
+        let names = channels.iter().filter_map(|channel| channel["name"].as_str());
+        names.filter(|channel| channel.starts_with(&format!("{name} ("))).map(ToOwned::to_owned).collect()
+    }
+
+    /// Waits until a connection that lives on has a new channel instead of an old one.
+    pub async fn until_a_channel_is_renewed(&self, connection: &str) {
+        let before = wait_until("its channels are known", async || {
+            let known = self.channels_of(connection).await;
+            if known.is_empty() { Err("none".to_owned()) } else { Ok(known) }
+        })
+        .await;
+        wait_until("there is a new one instead of an old one", async || {
+            let now = self.channels_of(connection).await;
+            let (new, gone) = (now.difference(&before).count(), before.difference(&now).count());
+            if new > 0 && gone > 0 { Ok(()) } else { Err(format!("{before:?}, then {now:?}")) }
+        })
+        .await;
+    }
+
+    /// A queue that holds one message and takes no other, until the policy that is returned is deleted.
+    pub async fn fill_up(&self, queue: &str) -> String {
+        let policy = self.management.object_path("policies", "full");
+        let definition = json!({"max-length": 1, "overflow": "reject-publish"});
+        let full = json!({"pattern": queue, "apply-to": "queues", "definition": definition});
+        self.management.put_json(&policy, &full).await.unwrap();
+        policy
     }
 
     /// Queues of the finance team and of the auditors, bound to everything that fis says.
