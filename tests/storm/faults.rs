@@ -4,6 +4,7 @@
 mod broker;
 mod postgres;
 mod standby;
+pub mod wal;
 
 use std::time::Duration;
 
@@ -71,6 +72,7 @@ faults! {
     "postgres_lock" Postgres 20..150 mixed "a foreign session locks every chain head", "rolled back";
     "postgres_read_only" Postgres 10..50 mixed "every new transaction is read-only", "writable again";
     "postgres_disk_full" Postgres 10..50 mixed "the database's disk is full", "space again";
+    "postgres_wal_full" Postgres 20..60 mixed "the disk of the write-ahead log is full: it panics, and again whenever it comes back", "space again, started again, recovers";
     "postgres_failover_sync" Postgres 1..10 solo "a synchronous standby is promoted after the primary was killed", "it takes the primary's address";
     "postgres_failover_async" Postgres 1..10 solo "a standby that has not received the last commits is promoted", "it takes the primary's address; publishers send again";
     "postgres_restore" Postgres 20..50 solo "an older backup is put back while Redis remembers", "started; publishers send again";
@@ -113,8 +115,8 @@ pub fn named(name: &str) -> Option<&'static Fault> {
 /// What this machine has no means for.
 pub fn impossible() -> Vec<&'static str> {
     let clock = (!std::path::Path::new(LIBFAKETIME).exists()).then_some("fis_clock");
-    let disk = (!crate::world::can_mount()).then_some("postgres_disk_full");
-    clock.into_iter().chain(disk).collect()
+    let disks: &[&str] = if crate::world::can_mount() { &[] } else { &["postgres_disk_full", "postgres_wal_full"] };
+    clock.into_iter().chain(disks.iter().copied()).collect()
 }
 
 impl Fault {

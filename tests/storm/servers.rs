@@ -61,6 +61,11 @@ impl Servers {
         dev(&self.dir, &args).await
     }
 
+    /// Where PostgreSQL keeps its files.
+    pub fn postgres_data(&self) -> Result<PathBuf> {
+        Ok(std::fs::canonicalize(self.dir.join("postgres"))?)
+    }
+
     pub fn postgres_url(&self, port: u16, database: &str) -> String {
         format!("postgres://fis@127.0.0.1:{port}/{database}")
     }

@@ -12,7 +12,7 @@ use anyhow::{Context, Result};
 use crate::args::Args;
 use crate::check::{Breach, story};
 use crate::end;
-use crate::faults::{FAULTS, Fault, impossible};
+use crate::faults::{FAULTS, Fault, impossible, wal};
 use crate::instances::INSTANCES;
 use crate::script::script;
 use crate::servers::{Servers, dev};
@@ -82,6 +82,7 @@ async fn wipe(dir: &Path) -> Result<()> {
     let servers = dir.join("servers");
     dev(&servers, &["down", "--wipe"]).await?;
     unmount(&disk_of(&servers))?;
+    unmount(&wal::disk_of(&servers))?;
     Ok(std::fs::remove_dir_all(dir)?)
 }
 

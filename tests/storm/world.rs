@@ -14,7 +14,7 @@ use sqlx::PgConnection;
 use tokio::task::JoinHandle;
 
 use crate::books::{TENANTS, books};
-use crate::faults::Part;
+use crate::faults::{Part, wal};
 use crate::instances::{INSTANCES, Instances};
 use crate::model::Script;
 use crate::proxy::Proxy;
@@ -24,7 +24,8 @@ use crate::servers::Servers;
 
 const NAME: &str = "storm";
 /// A disk that can be filled: room for a storm's tables.
-const SMALL_DISK_MB: u32 = 192;
+const SMALL_DISK_MB: u64 = 192;
+const BALLAST: &str = "ballast";
 
 /// What a fault did on purpose that a check must know.
 #[derive(Debug, Clone, Copy, Default)]
@@ -67,6 +68,7 @@ impl World {
         std::fs::create_dir_all(&dir)?;
         let script = Arc::new(script);
         let small_disk = small.then(|| small_disk(servers)).transpose()?;
+        wal::put_back(servers).await?;
         empty_servers(servers, small_disk.as_deref()).await?;
         let [postgres, redis, rabbitmq] = [
             Arc::new(Proxy::open(servers.postgres_port).await?),
@@ -213,16 +215,34 @@ pub fn disk_of(servers_dir: &Path) -> PathBuf {
     servers_dir.with_extension("disk")
 }
 
-/// A small file system of its own; needs root.
+/// Room for the tables of a storm, and no more.
 fn small_disk(servers: &Servers) -> Result<PathBuf> {
     let disk = disk_of(&servers.dir);
-    let script = format!(
-        "mkdir -p \"$0\" && {{ mountpoint -q \"$0\" || mount -t tmpfs -o size={SMALL_DISK_MB}m storm \"$0\"; }} &&
-         mkdir -p \"$0/tables\" && chown postgres: \"$0/tables\" && chmod 755 \"$0\""
-    );
-    let made = Command::new("sh").arg("-c").arg(script).arg(&disk).output()?;
-    ensure!(made.status.success(), "a small disk: {}", String::from_utf8_lossy(&made.stderr));
+    mount(&disk, SMALL_DISK_MB, "tables")?;
     Ok(disk)
+}
+
+/// A file system of its own with a directory for PostgreSQL, where there is none yet; needs root.
+pub fn mount(disk: &Path, megabytes: u64, name: &str) -> Result<()> {
+    let script = "mkdir -p \"$0\" && { mountpoint -q \"$0\" || mount -t tmpfs -o size=$1m storm \"$0\"; } &&
+                  mkdir -p \"$0/$2\" && chown postgres: \"$0/$2\" && chmod 700 \"$0/$2\" && chmod 755 \"$0\"";
+    let made = Command::new("sh").arg("-c").arg(script).arg(disk).args([&megabytes.to_string(), name]).output()?;
+    ensure!(made.status.success(), "a small disk: {}", String::from_utf8_lossy(&made.stderr));
+    Ok(())
+}
+
+/// Takes everything that is free on a disk, and nothing else: what is there stays.
+pub async fn fill(disk: &Path) -> Result<()> {
+    let filled = tokio::process::Command::new("dd")
+        .args(["if=/dev/zero", "bs=64k", &format!("of={}", disk.join(BALLAST).display())])
+        .stderr(std::process::Stdio::null())
+        .status();
+    filled.await?;
+    Ok(())
+}
+
+pub fn make_room(disk: &Path) -> Result<()> {
+    Ok(std::fs::remove_file(disk.join(BALLAST))?)
 }
 
 pub fn can_mount() -> bool {

@@ -5,9 +5,9 @@ use std::time::Duration;
 use anyhow::{Context, Result, bail};
 use sqlx::Executor;
 
-use super::Wound;
 use super::standby::{self, Standby};
-use crate::world::World;
+use super::{Wound, wal};
+use crate::world::{World, fill, make_room};
 
 /// More than the servers of `./dev` allow.
 const CONNECTIONS_MAX: usize = 250;
@@ -42,13 +42,9 @@ pub async fn apply(world: &World, name: &str, wound: &mut Wound) -> Result<()> {
         "postgres_read_only" => set(world, "default_transaction_read_only = on").await?,
         "postgres_disk_full" => {
             let disk = world.small_disk.as_ref().context("the disk was not made")?;
-            // Everything that is free, and nothing else: what is there stays.
-            let filled = tokio::process::Command::new("dd")
-                .args(["if=/dev/zero", "bs=64k", &format!("of={}", disk.join("ballast").display())])
-                .stderr(std::process::Stdio::null())
-                .status();
-            filled.await?;
+            fill(disk).await?;
         }
+        "postgres_wal_full" => wal::fill_up(world, wound).await?,
         "postgres_failover_sync" => {
             let standby = Standby::attach(world).await?;
             set(world, "synchronous_standby_names = '*'").await?;
@@ -88,9 +84,10 @@ pub async fn heal(world: &World, name: &str, wound: &mut Wound) -> Result<()> {
         "postgres_read_only" => set(world, "default_transaction_read_only = off").await?,
         "postgres_disk_full" => {
             if let Some(disk) = &world.small_disk {
-                std::fs::remove_file(disk.join("ballast"))?;
+                make_room(disk)?;
             }
         }
+        "postgres_wal_full" => wal::make_room(world).await?,
         "postgres_failover_sync" | "postgres_failover_async" => {
             let standby = wound.standby.take().context("there is no standby")?;
             standby.take_over(world).await?;

@@ -39,7 +39,7 @@ fn program(world: &World, name: &str) -> Result<PathBuf> {
 }
 
 fn data(world: &World) -> Result<PathBuf> {
-    Ok(std::fs::canonicalize(world.servers.dir.join("postgres"))?)
+    world.servers.postgres_data()
 }
 
 fn beside(world: &World, name: &str) -> Result<PathBuf> {
