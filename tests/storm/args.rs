@@ -14,8 +14,11 @@ usage: ./dev faults [OPTIONS]
   --mutant NAME   with this bug switched on: passes when the oracle notices
   --mutants       each of them
   --list          the faults
-  --fixed         what CI runs, which is also what `cargo test` does
+  --fixed         what CI runs, which is also what `cargo test` does; with --seed N that one of its schedules
 ";
+
+/// The seeds that CI runs; together they go through every fault.
+pub const FIXED: [u64; 5] = [7001, 7002, 7003, 7004, 7005];
 
 /// Deliberate bugs that the feature `mutants` can switch on.
 pub const MUTANTS: [&str; 8] = [
@@ -38,7 +41,8 @@ pub struct Args {
     pub rate: usize,
     pub only: Vec<&'static Fault>,
     pub mutants: Vec<String>,
-    pub fixed: bool,
+    /// Schedules of the fixed set; none of them: random ones.
+    pub fixed: Vec<u64>,
 }
 
 /// None where there is nothing to do.
@@ -51,14 +55,15 @@ pub fn parse(words: impl Iterator<Item = String>) -> Result<Option<Args>, String
         rate: 50,
         only: Vec::new(),
         mutants: Vec::new(),
-        fixed: true,
+        fixed: Vec::new(),
     };
+    let (mut fixed, mut seed) = (None, None);
     let mut words = words.peekable();
     while let Some(word) = words.next() {
         let mut value = || words.next().ok_or_else(|| format!("{word} needs a value"));
         let number = |text: String| text.parse::<u64>().map_err(|_| format!("`{text}` is not a number"));
         match word.as_str() {
-            "--seed" => args.seed = number(value()?)?,
+            "--seed" => seed = Some(number(value()?)?),
             "--minutes" => args.minutes = Some(number(value()?)?),
             "--schedules" => args.schedules = number(value()?)?,
             "--seconds" => args.seconds = number(value()?)?.max(1),
@@ -76,7 +81,10 @@ pub fn parse(words: impl Iterator<Item = String>) -> Result<Option<Args>, String
                 list();
                 return Ok(None);
             }
-            "--fixed" => continue,
+            "--fixed" => {
+                fixed = Some(true);
+                continue;
+            }
             // What cargo and its friends say to any test.
             "--nocapture" | "--quiet" | "-q" | "--include-ignored" | "--show-output" | "--exact" => continue,
             "--test-threads" | "--format" | "--color" | "--skip" => {
@@ -96,7 +104,14 @@ pub fn parse(words: impl Iterator<Item = String>) -> Result<Option<Args>, String
                 return Ok(None);
             }
         }
-        args.fixed = false;
+        fixed.get_or_insert(false);
+    }
+    args.seed = seed.unwrap_or(args.seed);
+    if fixed != Some(false) {
+        args.fixed = FIXED.into_iter().filter(|one| seed.is_none_or(|seed| seed == *one)).collect();
+        if args.fixed.is_empty() {
+            return Err(format!("the fixed set has the seeds {FIXED:?}"));
+        }
     }
     Ok(Some(args))
 }

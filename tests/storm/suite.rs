@@ -9,7 +9,7 @@ use std::time::{Duration, Instant};
 
 use anyhow::{Context, Result};
 
-use crate::args::Args;
+use crate::args::{Args, FIXED};
 use crate::check::{Breach, story};
 use crate::end;
 use crate::faults::{FAULTS, Fault, impossible, wal};
@@ -19,8 +19,6 @@ use crate::servers::{Servers, dev};
 use crate::weather::{Recovery, forecast, pass};
 use crate::world::{World, disk_of, unmount};
 
-/// The seeds that CI runs; together they go through every fault.
-const FIXED: [u64; 5] = [7001, 7002, 7003, 7004, 7005];
 /// A mutant that is not caught by then is not caught.
 const MUTANT_PATIENCE: Duration = Duration::from_secs(600);
 /// These need the database's files as they are; a small disk for its tables is in their way.
@@ -46,6 +44,21 @@ struct Plan<'a> {
     /// Every step, however long it takes.
     all: bool,
     servers: &'a Servers,
+}
+
+impl Plan<'_> {
+    /// The options of the same schedule, with the same events.
+    fn again(&self, mutant: Option<&str>) -> String {
+        if self.all {
+            return format!("--fixed --seed {}", self.seed);
+        }
+        let mut words = format!("--seed {} --seconds {} --rate {}", self.seed, self.seconds, self.rate);
+        let only: Vec<&str> = self.only.iter().map(|fault| fault.name).collect();
+        if !only.is_empty() {
+            words += &format!(" --only {}", only.join(","));
+        }
+        words + &mutant.map(|mutant| format!(" --mutant {mutant}")).unwrap_or_default()
+    }
 }
 
 pub async fn run(args: Args) -> bool {
@@ -87,7 +100,7 @@ async fn wipe(dir: &Path) -> Result<()> {
 }
 
 async fn on_servers(args: &Args, dir: &Path, place: &Path) -> Result<bool> {
-    println!("seed {}", if args.fixed { FIXED[0] } else { args.seed });
+    println!("seed {}", args.fixed.first().unwrap_or(&args.seed));
     let servers = Servers::start(place).await.context("starting the servers")?;
     if args.mutants.is_empty() { clean(args, dir, &servers).await } else { mutants(args, dir, &servers).await }
 }
@@ -111,22 +124,25 @@ async fn clean(args: &Args, dir: &Path, servers: &Servers) -> Result<bool> {
     let until = args.minutes.map(|minutes| Duration::from_secs(minutes * 60));
     let mut failed = 0;
     for number in 0.. {
-        let more = match (args.fixed, until) {
-            (true, _) => number < FIXED.len() as u64,
-            (false, Some(until)) => begun.elapsed() < until,
-            (false, None) => number < args.schedules,
+        let more = match (args.fixed.len() as u64, until) {
+            (0, Some(until)) => begun.elapsed() < until,
+            (0, None) => number < args.schedules,
+            (fixed, _) => number < fixed,
         };
         if !more {
             break;
         }
-        let plan = if args.fixed {
-            let index = usize::try_from(number).unwrap();
-            // Dealt out like cards, so that all of them together are every fault once.
-            let only = FAULTS.iter().skip(index).step_by(FIXED.len()).collect();
-            Plan { seed: FIXED[index], seconds: 90, rate: 30, only, all: true, servers }
-        } else {
-            let only = args.only.clone();
-            Plan { seed: args.seed + number, seconds: args.seconds, rate: args.rate, only, all: false, servers }
+        let plan = match args.fixed.get(usize::try_from(number).unwrap()) {
+            Some(seed) => {
+                // Dealt out like cards, so that all of them together are every fault once.
+                let index = FIXED.iter().position(|one| one == seed).unwrap();
+                let only = FAULTS.iter().skip(index).step_by(FIXED.len()).collect();
+                Plan { seed: *seed, seconds: 90, rate: 30, only, all: true, servers }
+            }
+            None => {
+                let only = args.only.clone();
+                Plan { seed: args.seed + number, seconds: args.seconds, rate: args.rate, only, all: false, servers }
+            }
         };
         if schedule(&plan, dir, &mut totals).await?.is_some() {
             failed = 1;
@@ -218,7 +234,7 @@ async fn schedule_of(plan: &Plan<'_>, dir: &Path, totals: &mut Totals, mutant: O
     if let Some((tenant, event)) = &first.event {
         println!("{}", story::tell(&world, tenant, event).await.unwrap_or_else(|error| error.to_string()));
     }
-    println!("rerun with: ./dev faults --seed {seed} --seconds {}", plan.seconds);
+    println!("rerun with: ./dev faults {}", plan.again(mutant));
     Ok(Some(first))
 }
 
