@@ -151,6 +151,8 @@ impl Pipeline {
         let mut posted = self.post(lane, parts, stop).await?;
         place.drafted.pass();
         place.posted.pass();
+        // The batch behind this one runs on this thread next, and everybody waits for it; what is left of this one can wait.
+        tokio::task::yield_now().await;
         // A connection made since may lead to a ledger that was restored meanwhile: that is not the one with this name.
         let is_proven = self.postgres.connections() == connections;
         let proven = if is_proven { ledger.as_str() } else { "" };

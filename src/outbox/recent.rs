@@ -6,7 +6,7 @@
 //! sequence may belong to another entry. No connection survives that, so an entry is believed only for as long as no new
 //! connection was made since before it was posted.
 
-use std::collections::{HashMap, VecDeque};
+use std::collections::{HashMap, HashSet, VecDeque};
 use std::sync::Mutex;
 
 use super::messages::Place;
@@ -26,9 +26,8 @@ pub struct Recent {
 struct Kept {
     /// The connections that had been made when these were posted.
     connections: u64,
-    entries: HashMap<Place, ChainedEntry>,
-    /// Oldest first; those that were taken are passed over.
-    order: VecDeque<Place>,
+    /// As they were posted, which is about the order in which they leave.
+    entries: VecDeque<ChainedEntry>,
 }
 
 impl Recent {
@@ -38,27 +37,25 @@ impl Recent {
         if kept.connections != connections {
             *kept = Kept { connections, ..Kept::default() };
         }
-        for entry in entries.into_iter().filter(|entry| entry.lines.len() <= LINES_MAX) {
-            let place = (entry.origin.tenant_id.clone(), entry.seq);
-            kept.order.push_back(place.clone());
-            kept.entries.insert(place, entry);
-        }
+        kept.entries.extend(entries.into_iter().filter(|entry| entry.lines.len() <= LINES_MAX));
         // What nobody takes, because another instance relays or this one is far behind, makes room for what comes.
-        while kept.order.len() > ENTRIES_MAX {
-            if let Some(oldest) = kept.order.pop_front() {
-                kept.entries.remove(&oldest);
-            }
-        }
+        let surplus = kept.entries.len().saturating_sub(ENTRIES_MAX);
+        kept.entries.drain(..surplus);
     }
 
-    /// Takes what is kept of these places, if no connection was made since.
+    /// Takes what is kept of these places, if no connection was made since. What stands before the last of them was passed over, and
+    /// is forgotten: the next places will be behind it.
     #[must_use]
     pub fn take(&self, connections: u64, places: &[Place]) -> HashMap<Place, ChainedEntry> {
         let Ok(mut kept) = self.kept.lock() else { return HashMap::new() };
         if kept.connections != connections {
             return HashMap::new();
         }
-        places.iter().filter_map(|place| kept.entries.remove_entry(place)).collect()
+        let wanted: HashSet<(&str, i64)> = places.iter().map(|(tenant, seq)| (tenant.as_str(), *seq)).collect();
+        let is_wanted = |entry: &ChainedEntry| wanted.contains(&(entry.origin.tenant_id.as_str(), entry.seq));
+        let Some(last) = kept.entries.iter().rposition(is_wanted) else { return HashMap::new() };
+        let passed = kept.entries.drain(..=last).filter(is_wanted);
+        passed.map(|entry| ((entry.origin.tenant_id.clone(), entry.seq), entry)).collect()
     }
 }
 
@@ -120,7 +117,7 @@ mod tests {
             recent.put(1, vec![entry(seq)]);
         }
         let kept = recent.kept.lock().unwrap();
-        assert_eq!((kept.entries.len(), kept.order.len()), (ENTRIES_MAX, ENTRIES_MAX));
-        assert!(kept.entries.contains_key(&place(most * 3)));
+        assert_eq!(kept.entries.len(), ENTRIES_MAX);
+        assert_eq!(kept.entries.back().map(|entry| entry.seq), Some(most * 3));
     }
 }

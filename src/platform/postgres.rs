@@ -8,11 +8,14 @@ use std::time::Duration;
 
 use sqlx::migrate::Migrator;
 use sqlx::postgres::{PgConnectOptions, PgPoolOptions};
-use sqlx::{PgPool, Row};
+use sqlx::{Connection, PgPool, Row};
 
 use super::config;
 
 static MIGRATOR: Migrator = sqlx::migrate!();
+
+/// A connection that rested for longer is asked whether it lives before it is used.
+const IDLE_UNTESTED: Duration = Duration::from_secs(1);
 
 /// What a failed statement means for the work it was part of.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -105,6 +108,16 @@ impl Postgres {
             .max_connections(config.connections_max)
             .acquire_timeout(Duration::from_secs(5))
             .idle_timeout(Duration::from_secs(600))
+            // One that has just answered is not asked again: that would be a round trip of every transaction.
+            .test_before_acquire(false)
+            .before_acquire(|connection, used| {
+                Box::pin(async move {
+                    if used.idle_for >= IDLE_UNTESTED {
+                        connection.ping().await?;
+                    }
+                    Ok(true)
+                })
+            })
             .after_connect({
                 let connections = Arc::clone(&connections);
                 move |_, _| {
