@@ -6,7 +6,7 @@ use crate::books::TENANTS;
 use crate::json::{Json, number, object, text};
 use crate::model::{Draft, Meaning, Message};
 
-const EXCHANGES: [&str; 3] = ["fis.events.exchange", "fis.urgent.exchange", "fis.backfill.exchange"];
+pub const EXCHANGES: [&str; 3] = ["fis.events.exchange", "fis.urgent.exchange", "fis.backfill.exchange"];
 
 #[derive(Debug, Clone, Copy)]
 enum Dialect {
@@ -33,7 +33,7 @@ pub fn message(written: Written, meaning: Meaning, rng: &mut Rng) -> Message {
         14..17 => EXCHANGES[1],
         _ => EXCHANGES[2],
     };
-    Message { exchange, routing_key, content_type, headers, body, meaning }
+    Message { exchange, routing_key, content_type, headers, body, meaning, rush: false }
 }
 
 /// The way in which its own publisher writes it.

@@ -8,7 +8,6 @@ use deadpool_redis::redis;
 use serde_json::Value;
 
 use crate::check::{Breach, books, feed, places};
-use crate::instances::INSTANCES;
 use crate::reader::QUEUE;
 use crate::snapshot::Snapshot;
 use crate::weather::note;
@@ -48,7 +47,7 @@ pub async fn verdict(world: &World) -> Result<(Vec<Breach>, Snapshot)> {
     let mut late = Vec::new();
     let restless = rest(world, Instant::now() + REST).await;
     note(world, "at rest").await;
-    for number in 0..INSTANCES {
+    for number in world.instances.all() {
         match world.instances.terminate(number).await {
             Ok(Some(status)) if status.success() => {}
             Ok(status) => late.push(Breach::new(8, format!("fis {number} ended with {status:?} after SIGTERM"))),
@@ -136,7 +135,7 @@ async fn look(world: &World) -> Result<(Vec<Breach>, Snapshot)> {
 async fn keys(world: &World, snapshot: &Snapshot) -> Result<Vec<Breach>> {
     let scars = *world.scars.lock().unwrap();
     // A Redis that a busy machine makes slow is left alone as well, and fis says so.
-    let slow = (0..INSTANCES).any(|number| {
+    let slow = world.instances.all().any(|number| {
         std::fs::read_to_string(world.instances.log(number)).unwrap_or_default().contains("redis is away")
     });
     let mut breaches = Vec::new();

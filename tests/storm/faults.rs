@@ -13,7 +13,6 @@ use fastrand::Rng;
 use sqlx::PgConnection;
 use tokio::task::JoinHandle;
 
-use crate::instances::INSTANCES;
 use crate::proxy::{Mode, Proxy};
 use crate::world::World;
 
@@ -149,14 +148,14 @@ const CRASH_POINTS: [&str; 7] =
 pub async fn apply(world: &World, fault: &Fault, choice: u64) -> Result<Wound> {
     let mut rng = Rng::with_seed(choice);
     let mut wound = Wound::default();
-    wound.instance = rng.usize(..INSTANCES);
+    wound.instance = rng.usize(world.instances.all());
     let servers = &world.servers;
     if fault.part == Part::Redis {
         world.scars.lock().unwrap().redis = true;
     }
     match fault.name {
         "fis_kill" => world.instances.kill(wound.instance),
-        "fis_kill_all" => (0..INSTANCES).for_each(|number| world.instances.kill(number)),
+        "fis_kill_all" => world.instances.all().for_each(|number| world.instances.kill(number)),
         "fis_pause" => drop(world.instances.signal(wound.instance, "STOP")),
         "fis_restart" => drop(world.instances.terminate(wound.instance).await?),
         "fis_crash_point" => {
@@ -201,7 +200,7 @@ pub async fn heal(world: &World, fault: &Fault, mut wound: Wound) -> Result<()> 
     }
     match fault.name {
         "fis_kill" | "fis_restart" => world.instances.start(wound.instance),
-        "fis_kill_all" => (0..INSTANCES).for_each(|number| world.instances.start(number)),
+        "fis_kill_all" => world.instances.all().for_each(|number| world.instances.start(number)),
         "fis_pause" => drop(world.instances.signal(wound.instance, "CONT")),
         "fis_crash_point" | "fis_clock" => {
             world.instances.kill(wound.instance);

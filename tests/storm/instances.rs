@@ -1,6 +1,7 @@
 //! The instances of `fis run` under test, and the one who starts them again when they end, as a supervisor in production does.
 
 use std::fs::OpenOptions;
+use std::ops::Range;
 use std::path::PathBuf;
 use std::process::{Child, Command, ExitStatus, Stdio};
 use std::sync::atomic::{AtomicUsize, Ordering};
@@ -10,7 +11,6 @@ use std::time::{Duration, Instant};
 use anyhow::{Context, Result, ensure};
 
 pub const FIS: &str = env!("CARGO_BIN_EXE_fis");
-pub const INSTANCES: usize = 2;
 /// What the contract grants for stopping, and time for a busy machine.
 const STOP: Duration = Duration::from_secs(30);
 /// As a supervisor's RestartSec.
@@ -28,14 +28,20 @@ struct Place {
 pub struct Instances {
     dir: PathBuf,
     environment: Vec<(String, String)>,
-    places: [Mutex<Place>; INSTANCES],
+    places: Vec<Mutex<Place>>,
     /// How often one ended without being told to.
     pub surprises: AtomicUsize,
 }
 
 impl Instances {
-    pub fn new(dir: PathBuf, environment: Vec<(String, String)>) -> Arc<Self> {
-        Arc::new(Self { dir, environment, places: Default::default(), surprises: AtomicUsize::new(0) })
+    pub fn new(dir: PathBuf, count: usize, environment: Vec<(String, String)>) -> Arc<Self> {
+        let places = (0..count).map(|_| Mutex::default()).collect();
+        Arc::new(Self { dir, environment, places, surprises: AtomicUsize::new(0) })
+    }
+
+    /// The numbers of all of them.
+    pub fn all(&self) -> Range<usize> {
+        0..self.places.len()
     }
 
     fn command(&self, args: &[&str]) -> Command {
@@ -124,7 +130,7 @@ impl Instances {
     pub async fn supervise(self: Arc<Self>) {
         loop {
             tokio::time::sleep(Duration::from_millis(200)).await;
-            for number in 0..INSTANCES {
+            for number in self.all() {
                 let mut place = self.places[number].lock().unwrap();
                 let ended = place.child.as_mut().and_then(|child| child.try_wait().ok().flatten());
                 if let Some(status) = ended {
@@ -146,7 +152,7 @@ impl Instances {
 
 impl Drop for Instances {
     fn drop(&mut self) {
-        for number in 0..INSTANCES {
+        for number in self.all() {
             self.kill(number);
         }
     }

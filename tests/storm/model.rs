@@ -86,6 +86,8 @@ pub struct Message {
     pub headers: Vec<(String, String)>,
     pub body: Vec<u8>,
     pub meaning: Meaning,
+    /// Part of a rush: published as fast as can be.
+    pub rush: bool,
 }
 
 /// A publisher's batch: its members with what each must come to.

@@ -71,9 +71,10 @@ impl Publisher {
         }
     }
 
-    fn are_known(&self, window: &[usize]) -> bool {
+    /// A rush; or what is sent once more: at the pace of news, a ledger that lost a second would see no news for a minute.
+    fn are_urgent(&self, window: &[usize]) -> bool {
         let sent = self.sent.lock().unwrap();
-        window.iter().all(|number| sent[*number].confirmed_at.is_some())
+        window.iter().all(|number| self.script.messages[*number].rush || sent[*number].confirmed_at.is_some())
     }
 
     pub fn left(&self) -> usize {
@@ -101,8 +102,7 @@ impl Publisher {
                 tokio::time::sleep(Duration::from_millis(50)).await;
                 continue;
             }
-            // What is sent once more is sent at once: at the pace of news a ledger that lost a second would see none for a minute.
-            let hurried = self.hurried.load(Ordering::SeqCst) || self.are_known(&window);
+            let hurried = self.hurried.load(Ordering::SeqCst) || self.are_urgent(&window);
             let pause = tokio::time::sleep(if hurried { Duration::ZERO } else { self.pause_between });
             let left = self.send(&mut open, &window).await;
             if !left.is_empty() {

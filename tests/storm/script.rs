@@ -12,6 +12,10 @@ use crate::json::{Json, number, object, payload_hash, sha256, text};
 use crate::model::{Batch, Case, Draft, Entry, Fate, Line, Meaning, Message, Script, Variant};
 use crate::poison;
 
+/// One event in so many begins a rush of so many plain ones.
+const RUSHES: u32 = 700;
+const RUSH: std::ops::Range<usize> = 200..800;
+
 pub struct Writer {
     pub rng: Rng,
     pub script: Script,
@@ -24,6 +28,9 @@ pub struct Writer {
     pub later: Vec<(usize, Message)>,
     /// The batch that a tenant's publisher is filling.
     pub filling: HashMap<usize, Batch>,
+    /// So many events are left of a rush of plain ones in one lane: whole batches of them are decided ahead.
+    rush: usize,
+    rushed: usize,
 }
 
 pub fn script(seed: u64, count: usize) -> Script {
@@ -35,8 +42,11 @@ pub fn script(seed: u64, count: usize) -> Script {
         reversals: Vec::new(),
         later: Vec::new(),
         filling: HashMap::new(),
+        rush: 0,
+        rushed: 0,
     };
-    while writer.script.messages.len() < count {
+    // A rush takes no time.
+    while writer.script.messages.len() - writer.rushed < count {
         writer.number += 1;
         writer.one();
         writer.publish_due(writer.number);
@@ -50,7 +60,13 @@ pub fn script(seed: u64, count: usize) -> Script {
 
 impl Writer {
     fn one(&mut self) {
-        match self.rng.u32(..1000) {
+        if self.rush == 0 && self.rng.u32(..RUSHES) == 0 {
+            self.rush = self.rng.usize(RUSH);
+        }
+        // From here on there are only plain ones.
+        let kinds = if self.rush == 0 { 0..1000 } else { 420..1000 };
+        self.rush = self.rush.saturating_sub(1);
+        match self.rng.u32(kinds) {
             0..110 => self.duplicate(),
             110..140 => self.conflict(),
             140..155 => self.corrected(),
@@ -113,9 +129,13 @@ impl Writer {
     pub fn plain(&mut self, draft: Draft, fate: Fate) {
         let posted = matches!(fate, Fate::Posted(_));
         let in_batch = draft.batch.is_some();
-        let (case, message) = self.case(draft, fate);
+        let (case, mut message) = self.case(draft, fate);
         if posted && !in_batch {
             self.plain.push(case);
+        }
+        if self.rush > 0 {
+            (message.rush, message.exchange) = (true, dialects::EXCHANGES[0]);
+            self.rushed += 1;
         }
         self.publish(message);
     }
@@ -176,7 +196,7 @@ impl Writer {
                 draft.event_id = format!("sha256:{}", sha256(draft.payload.compact().as_bytes()));
                 (draft.time, date) = (None, None);
             }
-            1 | 2 => draft.batch = Some(self.join(tenant, 1, 0, 0)),
+            1 | 2 if self.rush == 0 => draft.batch = Some(self.join(tenant, 1, 0, 0)),
             _ => {}
         }
         let entry = Entry { rule: "order-completed", date, original_date: None, lines };

@@ -13,7 +13,6 @@ use crate::args::{Args, FIXED};
 use crate::check::{Breach, story};
 use crate::end;
 use crate::faults::{FAULTS, Fault, impossible, wal};
-use crate::instances::INSTANCES;
 use crate::script::script;
 use crate::servers::{Servers, dev};
 use crate::weather::{Recovery, forecast, pass};
@@ -197,8 +196,9 @@ async fn schedule_of(plan: &Plan<'_>, dir: &Path, totals: &mut Totals, mutant: O
     let script = script(seed, count);
     let own = dir.join(format!("schedule-{seed}"));
     let _ = std::fs::remove_dir_all(&own);
-    println!("== seed {seed}: {} messages, {} cases", script.messages.len(), script.cases.len());
+    let told = format!("{} messages, {} cases", script.messages.len(), script.cases.len());
     let mut world = World::make(plan.servers, own.clone(), seed, script, plan.rate, small, mutant).await?;
+    println!("== seed {seed}: {told}, {} instances", world.instances.all().len());
     world.begin();
     println!("    0.0 s  at {}, by the clock of the logs", chrono::Utc::now().format("%H:%M:%S%.3f"));
     let (recoveries, faults) = pass(&world, &steps, plan.seconds, plan.all).await?;
@@ -242,9 +242,11 @@ async fn schedule_of(plan: &Plan<'_>, dir: &Path, totals: &mut Totals, mutant: O
 fn keep_logs(own: &Path, seed: u64) -> Result<()> {
     let kept = Path::new(env!("CARGO_TARGET_TMPDIR")).join(format!("slow-{seed}"));
     std::fs::create_dir_all(&kept)?;
-    for number in 0..INSTANCES {
-        let name = format!("fis-{number}.log");
-        std::fs::copy(own.join(&name), kept.join(&name))?;
+    for file in std::fs::read_dir(own)? {
+        let file = file?;
+        if file.path().extension().is_some_and(|extension| extension == "log") {
+            std::fs::copy(file.path(), kept.join(file.file_name()))?;
+        }
     }
     println!("the logs of the slow recovery are in {}", kept.display());
     Ok(())

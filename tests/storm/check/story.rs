@@ -5,7 +5,6 @@ use std::fmt::Write;
 use anyhow::Result;
 use sqlx::Row;
 
-use crate::instances::INSTANCES;
 use crate::model::Meaning;
 use crate::world::World;
 
@@ -63,7 +62,7 @@ pub async fn tell(world: &World, tenant: &str, event: &str) -> Result<String> {
         writeln!(story, "feed       {:.1} s{again}: {} {body}", message.at.as_secs_f64(), message.routing_key)?;
     }
     drop(told);
-    for number in 0..INSTANCES {
+    for number in world.instances.all() {
         let log = std::fs::read_to_string(world.instances.log(number)).unwrap_or_default();
         for line in log.lines().filter(|line| line.contains(event)).take(LOG_LINES_MAX) {
             writeln!(story, "fis {number}      {line}")?;
