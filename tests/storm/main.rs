@@ -23,6 +23,7 @@ mod script;
 mod servers;
 mod snapshot;
 mod suite;
+mod summary;
 mod weather;
 mod world;
 
