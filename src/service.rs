@@ -93,8 +93,7 @@ struct Parts {
 
 /// Fails fast on what an operator must mend; waits for servers that are merely away. `None`: told to stop.
 async fn prepare(config: &Config, health: &Health, stop: &CancellationToken) -> Result<Option<Parts>, ServiceError> {
-    let postgres = Postgres::new(&config.database)?;
-    Postgres::expect_answers(&config.database);
+    let postgres = Postgres::serving(&config.database)?;
     let redis = Redis::new(&config.redis)?;
     address::parse(&config.amqp)?;
     let default_tenant = match config.intake.default_tenant.as_str() {

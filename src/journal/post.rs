@@ -122,6 +122,9 @@ async fn write(
     let mut known = read(db, &mut items).await?;
     let now = time::now();
     let replayed = letters::replayed(&items);
+    if replayed.iter().any(Option::is_some) {
+        statements::plan_anew(&mut *db).await?;
+    }
     known.letters = standing::find_letters(&mut *db, &replayed).await?;
     let (verdicts, mut plan) = decide(items, &mut known, now, &mut || fastrand::u64(0..=1000));
     let posted = plan.counts.take_posted();
@@ -164,6 +167,9 @@ async fn finish(
     properties: PropertiesText,
 ) -> Result<Committed, sqlx::Error> {
     let Decided { verdicts, mut plan, now } = decided;
+    if known.any_held || !plan.held.is_empty() || !plan.rejected.is_empty() || seen.is_some_and(|seen| seen.letters) {
+        statements::plan_anew(&mut *db).await?;
+    }
     let places = waiting::insert_retries(&mut *db, &plan.held).await?;
     waiting::insert_retries(&mut *db, &plan.overtaken).await?;
     letters::adopt(&mut *db, &mut plan.rejected).await?;

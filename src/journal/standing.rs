@@ -25,9 +25,13 @@ pub(super) async fn find_held(
     let (tenants, events): (Vec<&str>, Vec<&str>) =
         wanted.map(|(tenant, event)| (tenant.as_str(), event.as_str())).unzip();
     let rows = sqlx::query(
-        "select h.tenant_id, h.event_id, h.payload_hash, h.received_on, h.amount, h.currency
+        "select wanted.tenant_id, wanted.event_id, h.payload_hash, h.received_on, h.amount, h.currency
            from unnest($1::text[], $2::text[]) as wanted (tenant_id, event_id)
-           join fis_held h using (tenant_id, event_id)",
+          cross join lateral (
+                select payload_hash, received_on, amount, currency
+                  from fis_held
+                 where tenant_id = wanted.tenant_id and event_id = wanted.event_id
+                offset 0) h",
     )
     .bind(tenants)
     .bind(events)

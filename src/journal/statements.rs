@@ -44,7 +44,9 @@ pub async fn lock_heads(
     Ok(heads)
 }
 
-/// What of the batch is posted, and whether anything at all is held, for whomever: mostly nothing is, and every batch asks.
+/// What of the batch is posted, and whether anything at all is held, for whomever: mostly nothing is, and every batch asks. Each
+/// event is looked up by the index, in a part of the query that cannot be turned around (`offset 0`): a plan that was made while
+/// the journal was small would otherwise read all of it (ADR 26).
 pub async fn find_posted(
     db: &mut PgConnection,
     items: &[Item<'_>],
@@ -58,9 +60,13 @@ pub async fn find_posted(
         return Ok((HashMap::new(), false));
     }
     let rows = sqlx::query(
-        "select e.tenant_id, e.event_id, e.payload_hash, e.seq, e.entry_id, e.hash
+        "select wanted.tenant_id, wanted.event_id, e.payload_hash, e.seq, e.entry_id, e.hash
            from unnest($1::text[], $2::text[]) as wanted (tenant_id, event_id)
-           join fis_journal_entry e using (tenant_id, event_id)
+          cross join lateral (
+                select payload_hash, seq, entry_id, hash
+                  from fis_journal_entry
+                 where tenant_id = wanted.tenant_id and event_id = wanted.event_id
+                offset 0) e
           union all
          select null, null, null, null, null, null
           where exists (select from fis_held)",
@@ -99,7 +105,11 @@ pub async fn find_originals(
                 exists (select from fis_journal_entry r
                          where r.tenant_id = e.tenant_id and r.reverses_entry_id = e.entry_id) as reversed
            from unnest($1::text[], $2::text[]) as wanted (tenant_id, event_id)
-           join fis_journal_entry e using (tenant_id, event_id)
+          cross join lateral (
+                select tenant_id, event_id, seq, entry_id, accounting_date
+                  from fis_journal_entry
+                 where tenant_id = wanted.tenant_id and event_id = wanted.event_id
+                offset 0) e
           order by e.tenant_id, e.seq",
     )
     .bind(tenants)
@@ -127,6 +137,13 @@ pub async fn find_originals(
         }
     }
     Ok(originals)
+}
+
+/// Before statements that find letters or held events for the rows of a batch: until the end of the transaction they are planned
+/// anew. A plan that was kept from when few were open would walk through all of them for each batch (ADR 26).
+pub async fn plan_anew(db: &mut PgConnection) -> Result<(), sqlx::Error> {
+    sqlx::query("set local plan_cache_mode = force_custom_plan").execute(db).await?;
+    Ok(())
 }
 
 /// Whether the transaction is whole, as the last statement where others came behind the writing one: in a broken transaction it

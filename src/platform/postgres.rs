@@ -84,6 +84,23 @@ impl Postgres {
     /// # Errors
     /// The URL cannot be read.
     pub fn new(config: &config::Database) -> Result<Self, PostgresError> {
+        Self::with(config, &[])
+    }
+
+    /// For a service. Everything it asks has an index, and its plans are made once: one that was made while a table was small or
+    /// empty, the outbox above all, must not read all of it when it is full (ADR 26). And from now on this process gives
+    /// up a connection on which no answer comes: the server itself ends a statement after `statement_timeout_ms`; who has heard
+    /// nothing for the time of a lock beyond that is not going to. A command may ask questions that take an hour.
+    ///
+    /// # Errors
+    /// The URL cannot be read.
+    pub fn serving(config: &config::Database) -> Result<Self, PostgresError> {
+        sqlx_core::net::answer_within(Duration::from_millis(config.statement_timeout_ms + config.lock_timeout_ms));
+        // Where there is nothing but to read all, that counts as so dear that the statement would be compiled.
+        Self::with(config, &[("enable_seqscan", "off"), ("jit", "off")])
+    }
+
+    fn with(config: &config::Database, settings: &[(&str, &str)]) -> Result<Self, PostgresError> {
         // sqlx reads any scheme, and an empty text, as an address of its own.
         let url = config.url.expose();
         if !["postgres://", "postgresql://"].iter().any(|scheme| url.starts_with(scheme)) {
@@ -103,6 +120,7 @@ impl Postgres {
             ("tcp_keepalives_interval", "10".to_owned()),
             ("tcp_keepalives_count", "3".to_owned()),
         ]);
+        let options = options.options(settings.iter().copied());
         let connections = Arc::new(AtomicU64::new(0));
         let pool = PgPoolOptions::new()
             .max_connections(config.connections_max)
@@ -127,13 +145,6 @@ impl Postgres {
             })
             .connect_lazy_with(options);
         Ok(Self { pool, connections })
-    }
-
-    /// For a service: from now on this process gives up a connection on which no answer comes. The server itself ends a statement after
-    /// `statement_timeout_ms`; who has heard nothing for the time of a lock beyond that is not going to. A command may ask
-    /// questions that take an hour.
-    pub fn expect_answers(config: &config::Database) {
-        sqlx_core::net::answer_within(Duration::from_millis(config.statement_timeout_ms + config.lock_timeout_ms));
     }
 
     /// How often a connection was made: as long as it stays the same, the server behind it is the same too.

@@ -26,6 +26,7 @@ mod lanes;
 mod life;
 mod limits;
 mod mirror;
+mod plans;
 mod reading;
 mod receipts;
 mod rejections;

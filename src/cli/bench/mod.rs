@@ -189,8 +189,11 @@ impl Bench {
         }
         if self.has(Part::Relay) {
             in_place(config, async |place| relay::measure(place, events * RELAY_TIMES, results).await).await?;
-            tell(results, &["relay", "relay_limit"]);
-            results.add_if("loop_parts", results.in_turn(&["publish", "consume", "posting_messages", "relay_limit"]));
+            tell(results, &["relay", "relay_limit", "relay_limit_unordered"]);
+            results.add_if(
+                "loop_parts",
+                results.in_turn(&["publish", "consume", "posting_messages", "relay_limit_unordered"]),
+            );
         }
         if self.has(Part::Latency) {
             self.latency(config, results).await?;

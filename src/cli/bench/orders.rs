@@ -104,6 +104,28 @@ async fn publish_as(
     publish_all(place, windows).await
 }
 
+/// Publishes the windows on one channel, in order: while one half of the window is confirmed, the other is on its way.
+pub async fn publish_in_order<W: AsRef<[OutMessage]>>(
+    place: &Place,
+    windows: impl Iterator<Item = W>,
+) -> anyhow::Result<Duration> {
+    let connection = Connection::open_to_publish(&place.config.amqp, "fis bench").await?;
+    let mut publisher = Publisher::open(&connection).await?;
+    let started = Instant::now();
+    for (number, window) in windows.enumerate() {
+        if number >= 2 {
+            all_taken(&publisher.settled().await?)?;
+        }
+        publisher.send(window.as_ref().to_vec());
+    }
+    while publisher.waiting_since().is_some() {
+        all_taken(&publisher.settled().await?)?;
+    }
+    let time = started.elapsed();
+    connection.close().await;
+    Ok(time)
+}
+
 /// Publishes the windows on two channels that take turns.
 pub async fn publish_all<W: AsRef<[OutMessage]>>(
     place: &Place,
@@ -128,7 +150,10 @@ pub async fn publish_all<W: AsRef<[OutMessage]>>(
 
 /// Publishes and waits for the confirms.
 pub async fn publish_window(publisher: &mut Publisher, window: &[OutMessage]) -> anyhow::Result<()> {
-    let outcomes = publisher.publish(window).await?;
+    all_taken(&publisher.publish(window).await?)
+}
+
+fn all_taken(outcomes: &[PublishOutcome]) -> anyhow::Result<()> {
     let taken = outcomes.iter().all(|outcome| *outcome == PublishOutcome::Confirmed);
     anyhow::ensure!(taken, "the broker did not take every event");
     Ok(())

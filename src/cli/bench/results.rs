@@ -84,7 +84,7 @@ const fn limit(name: &'static str, label: &'static str) -> Rate {
 }
 
 /// Events per second, in the order they are shown.
-pub const RATES: [Rate; 22] = [
+pub const RATES: [Rate; 23] = [
     ours("drain", "drain: backlog to committed and acknowledged, the relay waiting"),
     ours("drain_beside", "the same with the relay at work beside it"),
     ours("drain_relay", "drain and relay: backlog to confirmed on the feed"),
@@ -92,7 +92,8 @@ pub const RATES: [Rate; 22] = [
     ours("two_instances", "drain, two instances"),
     ours("duplicates", "duplicates recognised and acknowledged"),
     ours("relay", "relay of a backlog, order kept, removal included"),
-    limit("relay_limit", "limit: bare confirmed publish of the same announcements"),
+    limit("relay_limit", "limit: bare confirmed publish of the same announcements, one channel, in order"),
+    limit("relay_limit_unordered", "limit: the same on two channels, the order lost"),
     limit("posting", "limit: bare set-based posting of the same rows, 500 a time"),
     limit("posting_messages", "limit: the same with whole messages in the outbox, as is usual"),
     limit("copy", "limit: the same rows by COPY, one transaction"),
@@ -131,7 +132,7 @@ pub struct Promise {
     pub bound: Bound,
 }
 
-pub const PROMISES: [Promise; 21] = [
+pub const PROMISES: [Promise; 22] = [
     Promise {
         label: "drain of the bare posting loop",
         name: "drain",
@@ -164,6 +165,11 @@ pub const PROMISES: [Promise; 21] = [
         label: "relay of the bare confirmed publish",
         name: "relay",
         bound: Bound::Ratio { of: "relay_limit", least: 80 },
+    },
+    Promise {
+        label: "the same on two channels, without order",
+        name: "relay",
+        bound: Bound::Ratio { of: "relay_limit_unordered", least: 80 },
     },
     Promise {
         label: "full ledger of an empty one",
