@@ -11,6 +11,7 @@
 //! | – | `find_letters` | replayed letters, in id order | only where the batch has replays |
 //! | – | `decide` (no SQL) | – | walks the batch in delivery order: duplicate, conflict, post, reverse, hold, reject |
 //! | 4 | `Write::run` | balance rows, in key order | entries, lines, balances, outbox rows, what was received (`received`) and the moved heads in one statement: a round trip is a pause of everybody who waits for the head. It must return a row per head |
+//! | – | `plan_anew` | – | only before `find_letters`, or before 5 and 6 where they have something to find: a kept plan may be one for few letters |
 //! | 5 | `insert_retries`, `upsert_dead_letters`, `insert_announcements` | – | only where the batch has some: what else leaves, decided in the same commit |
 //! | 6 | `release_held`, `upsert_held`, `free_waiting_for`, `settle_replays`, `supersede`, `write_tally`, `Counts::write` | waiting outbox rows, those that the relay has locked left out | only where the batch has some, or statement 2 saw that something is held, or 4 that a letter is open |
 //! | 7 | `is_whole` | – | only behind 5 and 6: in a broken transaction it fails, so `commit` can not pretend |

@@ -167,7 +167,9 @@ async fn finish(
     properties: PropertiesText,
 ) -> Result<Committed, sqlx::Error> {
     let Decided { verdicts, mut plan, now } = decided;
-    if known.any_held || !plan.held.is_empty() || !plan.rejected.is_empty() || seen.is_some_and(|seen| seen.letters) {
+    let is_planned_anew = replayed.iter().any(Option::is_some);
+    let finds = known.any_held || !plan.held.is_empty() || !plan.rejected.is_empty();
+    if !is_planned_anew && (finds || seen.is_some_and(|seen| seen.letters)) {
         statements::plan_anew(&mut *db).await?;
     }
     let places = waiting::insert_retries(&mut *db, &plan.held).await?;
