@@ -22,9 +22,10 @@ use crate::platform::metrics;
 const BESIDE: usize = 100_000;
 /// Events per second on the live lane.
 const LIVE_RATE: usize = 500;
-/// Long enough that one hiccup of the disk is not the worst hundredth: it holds everything up for 100 to 200 ms whenever the broker
-/// deletes a file of its log, which is once a minute here.
-const LIVE_SECONDS: usize = 30;
+/// At most so many seconds of it. Long enough that one hiccup of the disk is not the worst hundredth: it holds everything up for 100 to
+/// 200 ms whenever the broker deletes a file of its log, which is once a minute here. Few letters do not last as long.
+const LIVE_SECONDS_MAX: usize = 30;
+const LETTERS_A_SECOND: usize = 2_000;
 /// Orders that are not letters: their numbers must differ, or they would be duplicates.
 const LIVE_FIRST: usize = 100_000_000;
 const DRAIN_FIRST: usize = 200_000_000;
@@ -48,9 +49,10 @@ pub async fn measure(place: &Place, letters: usize, events: usize, results: &mut
     drain::all_relayed(&place.postgres.pool, &services, letters).await?;
     look(place, letters, results).await?;
 
-    results.add("dlq_live_alone_p99", live(place, LIVE_FIRST).await?);
+    let seconds = (letters / LETTERS_A_SECOND).clamp(5, LIVE_SECONDS_MAX);
+    results.add("dlq_live_alone_p99", live(place, LIVE_FIRST, seconds).await?);
     let (took, (p99, resolved, live_took)) =
-        tokio::try_join!(replay(place, ORDINARY, beside), beside_a_replay(place, LIVE_FIRST + BESIDE))?;
+        tokio::try_join!(replay(place, ORDINARY, beside), beside_a_replay(place, LIVE_FIRST + BESIDE, seconds))?;
     // Only while there is live traffic; a small replay ends before.
     results.add("dlq_replay", if took < live_took { rate(beside, took) } else { rate(resolved, live_took) });
     results.add("dlq_live_beside_p99", p99);
@@ -134,12 +136,12 @@ async fn replay(place: &Place, key: &str, letters: usize) -> anyhow::Result<Dura
 }
 
 /// Publishes to the live lane at its rate; the worst hundredth from the moment an event was due to its commit.
-async fn live(place: &Place, first: usize) -> anyhow::Result<u64> {
+async fn live(place: &Place, first: usize, seconds: usize) -> anyhow::Result<u64> {
     let pool = &place.postgres.pool;
     let base = drain::posted(pool).await?;
     let (finished, finish) = watch::channel(false);
     let looking = tokio::spawn(latency::look(pool.clone(), finish));
-    let events = LIVE_RATE * LIVE_SECONDS;
+    let events = LIVE_RATE * seconds;
     let publishing = latency::publish(place.config.clone(), place.name.clone(), first, LIVE_RATE, events);
     let due = publishing.await?;
     let target = i64::try_from(events)?;
@@ -161,9 +163,9 @@ async fn live(place: &Place, first: usize) -> anyhow::Result<u64> {
 }
 
 /// The live lane beside a replay: its worst hundredth, and how many letters were resolved in how long a time meanwhile.
-async fn beside_a_replay(place: &Place, first: usize) -> anyhow::Result<(u64, usize, Duration)> {
+async fn beside_a_replay(place: &Place, first: usize, seconds: usize) -> anyhow::Result<(u64, usize, Duration)> {
     let started = Instant::now();
-    let p99 = live(place, first).await?;
+    let p99 = live(place, first, seconds).await?;
     let took = started.elapsed();
     let resolved: i64 = sqlx::query_scalar("select count(*) from fis_dead_letter where status = 'resolved'")
         .fetch_one(&place.postgres.pool)
