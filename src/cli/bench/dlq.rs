@@ -22,9 +22,10 @@ use crate::platform::metrics;
 const BESIDE: usize = 100_000;
 /// Events per second on the live lane.
 const LIVE_RATE: usize = 500;
-/// At most so many seconds of it. Long enough that one hiccup of the disk is not the worst hundredth: it holds everything up for 100 to
-/// 200 ms whenever the broker deletes a file of its log, which is once a minute here. Few letters do not last as long.
+/// At most so many seconds of it. Long enough that one hiccup of the disk is not the worst hundredth: whenever the broker deletes a file
+/// of its log, everything waits for 100 to 200 ms.
 const LIVE_SECONDS_MAX: usize = 30;
+/// A second for so many letters; a replay of few does not last as long.
 const LETTERS_A_SECOND: usize = 2_000;
 /// Orders that are not letters: their numbers must differ, or they would be duplicates.
 const LIVE_FIRST: usize = 100_000_000;
