@@ -4,7 +4,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::time::Instant;
 
-use sqlx::{PgConnection, PgPool, Postgres, Transaction};
+use sqlx::{Connection, PgConnection, PgPool, Postgres, Transaction};
 
 use super::decide::{Known, Plan, Verdict, decide, reversed_events};
 use super::draft::{Decided, Draft, Heads};
@@ -56,9 +56,13 @@ pub struct Committed {
 ///
 /// # Errors
 /// Nothing is committed; except that after a lost answer to `commit` it may be, which the next try finds out.
-pub async fn post(pool: &PgPool, items: Vec<Item<'_>>, properties: PropertiesText) -> Result<Committed, PostError> {
+pub async fn post(
+    db: &mut PgConnection,
+    items: Vec<Item<'_>>,
+    properties: PropertiesText,
+) -> Result<Committed, PostError> {
     let started = Instant::now();
-    let mut transaction = pool.begin().await?;
+    let mut transaction = db.begin().await?;
     let written = write(&mut transaction, items, properties).await;
     commit(transaction, written, started).await
 }
@@ -68,9 +72,13 @@ pub async fn post(pool: &PgPool, items: Vec<Item<'_>>, properties: PropertiesTex
 /// # Errors
 /// As `post`, a lost answer to `commit` included; also where an event of the batch is posted already. What `post` makes of the batch
 /// is right in any case.
-pub async fn post_draft(pool: &PgPool, draft: Draft, properties: PropertiesText) -> Result<Committed, DraftError> {
+pub async fn post_draft(
+    db: &mut PgConnection,
+    draft: Draft,
+    properties: PropertiesText,
+) -> Result<Committed, DraftError> {
     let started = Instant::now();
-    let mut transaction = pool.begin().await?;
+    let mut transaction = db.begin().await?;
     let written = write_draft(&mut transaction, draft, properties).await;
     commit(transaction, written, started).await
 }

@@ -78,7 +78,7 @@ impl Pipeline {
     /// Posts a draft. `None`: nothing was written, or nobody knows; it is to be mapped and posted as any other.
     pub(super) async fn post_draft(&self, lane: Lane, draft: Draft, events: usize) -> Option<Committed> {
         let turn = self.turns.wait(lane, events).await;
-        let posted = post_draft(&self.postgres.pool, draft, outbox::properties_text).await;
+        let posted = self.postgres.with_kept(async |db| post_draft(db, draft, outbox::properties_text).await).await;
         drop(turn);
         metrics::drafted(posted.is_ok());
         match posted {

@@ -146,7 +146,7 @@ impl Pipeline {
         stop: &CancellationToken,
     ) -> Result<Attempt, PipelineError> {
         let turn = self.turns.wait(lane, items.len()).await;
-        let posted = journal::post(&self.postgres.pool, items, outbox::properties_text).await;
+        let posted = self.postgres.with_kept(async |db| journal::post(db, items, outbox::properties_text).await).await;
         // An outage is sat out without the turn: another lane may have nothing to do with it.
         drop(turn);
         let error = match posted {
