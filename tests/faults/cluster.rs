@@ -91,6 +91,12 @@ fn other_than(node: &str) -> &'static str {
 
 /// Waits until so many more entries are in the ledger, and what was to be told when that began is told: work goes on.
 async fn posts_on(world: &World, more: i64) {
+    let newest = posts(world, more).await;
+    told(world, newest).await;
+}
+
+/// Waits until so many more entries are in the ledger; returns the newest announcement of before.
+async fn posts(world: &World, more: i64) -> i64 {
     let before = entries(world).await;
     let newest: i64 = world.count("select coalesce(max(id), 0) from fis_outbox where due_at is null").await;
     wait_within("posting goes on", LONG, async || {
@@ -98,6 +104,10 @@ async fn posts_on(world: &World, more: i64) {
         if now >= before + more { Ok(()) } else { Err(format!("{before} entries before, {now} now")) }
     })
     .await;
+    newest
+}
+
+async fn told(world: &World, newest: i64) {
     wait_within("what was there is announced", LONG, async || {
         let old = "select count(*) from fis_outbox where due_at is null and id <= $1";
         let left: i64 = sqlx::query_scalar(old).bind(newest).fetch_one(&world.pool).await.unwrap();
@@ -197,9 +207,12 @@ async fn a_leader_that_is_cut_off_from_the_others_pauses_and_comes_back() {
         let cut = format!("[begin erlang:set_cookie(N, cut), erlang:disconnect_node(N) end || N <- [{others}]].");
         let heal = format!("[erlang:set_cookie(N, erlang:get_cookie()) || N <- [{others}]].");
         dev(&servers, &["rabbitmqctl", "-n", victim, "eval", &cut]).await;
-        posts_on(&world, 100).await;
+        let newest = posts(&world, 100).await;
+        // Not before: the coordinator of streams of RabbitMQ 3.10 was seen to elect nobody while its leader was cut off, and
+        // then no announcement is confirmed.
         dev(&servers, &["rabbitmqctl", "-n", victim, "eval", &heal]).await;
         whole(&servers).await;
+        told(&world, newest).await;
     };
     world.publish_during(load("cut"), Box::pin(trouble)).await;
     at_rest(&world, runs).await;
