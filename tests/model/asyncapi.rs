@@ -217,10 +217,15 @@ fn parser() -> Option<PathBuf> {
     let installed = place.join("node_modules/ajv-formats/package.json");
     if !installed.exists() {
         std::fs::create_dir_all(&place).ok()?;
-        let mut npm = Command::new("npm");
-        npm.args(["install", "--no-audit", "--no-fund", "--ignore-scripts", "--silent"]);
-        npm.args(["@asyncapi/parser@3", "ajv@8", "ajv-formats"]);
-        npm.arg("--prefix").arg(&place).output().ok()?;
+        // npm was seen to wait for ever for a connection that had fallen silent; the second attempt is another one.
+        for _ in 0..2 {
+            let mut npm = Command::new("timeout");
+            npm.args(["120", "npm", "install", "--no-audit", "--no-fund", "--ignore-scripts", "--silent"]);
+            npm.args(["@asyncapi/parser@3", "ajv@8", "ajv-formats"]);
+            if npm.arg("--prefix").arg(&place).output().ok()?.status.success() {
+                break;
+            }
+        }
     }
     let node = Command::new("node").arg("--version").output().is_ok_and(|output| output.status.success());
     (installed.exists() && node).then_some(place)
