@@ -3,15 +3,17 @@
 //! where nothing is heard of the server.
 
 use std::sync::atomic::{AtomicU64, Ordering};
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
-use std::time::{Duration, Instant};
+use std::sync::{Arc, Mutex};
+use std::time::Duration;
 
 use sqlx::migrate::Migrator;
-use sqlx::pool::PoolConnection;
 use sqlx::postgres::{PgConnectOptions, PgPoolOptions};
-use sqlx::{Connection, PgConnection, PgPool, Row};
+use sqlx::{Connection, PgPool, Row};
 
 use super::config;
+use kept::Kept;
+
+mod kept;
 
 static MIGRATOR: Migrator = sqlx::migrate!();
 
@@ -78,12 +80,6 @@ pub struct Postgres {
     /// How often a connection was made.
     connections: Arc<AtomicU64>,
     kept: Arc<Mutex<Vec<Kept>>>,
-}
-
-/// A connection that has just posted, and when.
-struct Kept {
-    connection: PoolConnection<sqlx::Postgres>,
-    since: Instant,
 }
 
 impl Postgres {
@@ -153,43 +149,6 @@ impl Postgres {
             })
             .connect_lazy_with(options);
         Ok(Self { pool, connections, kept: Arc::default() })
-    }
-
-    /// Does it on the connection that last did such a thing: the session behind it has plans, tables and indexes at hand. The pool
-    /// gives its connections out by turns, and each session would be the one that has rested longest. One that failed goes back to the
-    /// pool, and so do all of them after a rest: the pool knows how to test and replace what is dead.
-    ///
-    /// # Errors
-    /// No connection could be had, or what was done failed.
-    pub async fn with_kept<T, E: From<sqlx::Error>>(
-        &self,
-        work: impl AsyncFnOnce(&mut PgConnection) -> Result<T, E>,
-    ) -> Result<T, E> {
-        let mut connection = match self.take_kept() {
-            Some(connection) => connection,
-            None => self.pool.acquire().await?,
-        };
-        let done = work(&mut connection).await;
-        if done.is_ok() {
-            self.kept().push(Kept { connection, since: Instant::now() });
-        }
-        done
-    }
-
-    fn take_kept(&self) -> Option<PoolConnection<sqlx::Postgres>> {
-        let mut kept = self.kept();
-        match kept.pop() {
-            Some(last) if last.since.elapsed() < IDLE_UNTESTED => Some(last.connection),
-            // The others rested longer still.
-            _ => {
-                kept.clear();
-                None
-            }
-        }
-    }
-
-    fn kept(&self) -> MutexGuard<'_, Vec<Kept>> {
-        self.kept.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     /// How often a connection was made: as long as it stays the same, the server behind it is the same too.
