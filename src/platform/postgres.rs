@@ -79,7 +79,7 @@ pub struct Postgres {
     pub pool: PgPool,
     /// How often a connection was made.
     connections: Arc<AtomicU64>,
-    kept: Arc<Mutex<Vec<Kept>>>,
+    kept: Arc<Mutex<Option<Kept>>>,
 }
 
 impl Postgres {

@@ -217,7 +217,7 @@ fn parser() -> Option<PathBuf> {
     let installed = place.join("node_modules/ajv-formats/package.json");
     if !installed.exists() {
         std::fs::create_dir_all(&place).ok()?;
-        // npm was seen to wait for ever for a connection that had fallen silent; the second attempt is another one.
+        // Without a way to its registry npm was seen to wait for ever.
         for _ in 0..2 {
             let mut npm = Command::new("timeout");
             npm.args(["120", "npm", "install", "--no-audit", "--no-fund", "--ignore-scripts", "--silent"]);

@@ -17,7 +17,8 @@ pub(super) struct Kept {
 impl Postgres {
     /// Does it on the connection that last did such a thing: the session behind it has plans, tables and indexes at hand. The pool
     /// gives its connections out by turns, and each session would be the one that has rested longest. One that failed goes back to the
-    /// pool, and so do all of them after a rest: the pool knows how to test and replace what is dead.
+    /// pool, and so does one that has rested: the pool knows how to test and replace what is dead. Never more than one is kept: whoever
+    /// else needs a connection must find one while nothing is posted.
     ///
     /// # Errors
     /// No connection could be had, or what was done failed.
@@ -31,24 +32,17 @@ impl Postgres {
         };
         let done = work(&mut connection).await;
         if done.is_ok() {
-            self.kept().push(Kept { connection, since: Instant::now() });
+            *self.kept() = Some(Kept { connection, since: Instant::now() });
         }
         done
     }
 
     fn take_kept(&self) -> Option<PoolConnection<sqlx::Postgres>> {
-        let mut kept = self.kept();
-        match kept.pop() {
-            Some(last) if last.since.elapsed() < IDLE_UNTESTED => Some(last.connection),
-            // The others rested longer still.
-            _ => {
-                kept.clear();
-                None
-            }
-        }
+        let kept = self.kept().take()?;
+        (kept.since.elapsed() < IDLE_UNTESTED).then_some(kept.connection)
     }
 
-    fn kept(&self) -> MutexGuard<'_, Vec<Kept>> {
+    fn kept(&self) -> MutexGuard<'_, Option<Kept>> {
         self.kept.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
