@@ -6,8 +6,8 @@ use std::fmt;
 use std::io::Write;
 
 use chrono::{DateTime, NaiveDate, SecondsFormat, Utc};
-use sha2::{Digest, Sha256};
 
+use super::canonical::sha256_behind;
 use super::entry::{BalancedEntry, EntryParts, Line};
 use super::ids::{EventId, EventType, TenantId, entry_id};
 use super::money::canonical_decimal;
@@ -121,12 +121,11 @@ impl ChainedEntry {
         for line in &self.lines {
             text.put(line.account.as_str());
             text.put(line.side.as_str());
-            text.put(&canonical_decimal(line.amount));
+            text.put_shown(canonical_decimal(line.amount));
             text.put(line.currency.code());
-            text.put(&canonical_decimal(line.base_amount));
+            text.put_shown(canonical_decimal(line.base_amount));
         }
-        let bytes = text.bytes;
-        hex::encode(Sha256::digest(&bytes))
+        sha256_behind("", &text.bytes)
     }
 }
 

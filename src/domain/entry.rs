@@ -2,6 +2,8 @@
 //! An entry whose debits and credits differ, in its currency where it has one and in the base currency always, can
 //! not be made.
 
+use std::borrow::Cow;
+
 use chrono::NaiveDate;
 use rust_decimal::Decimal;
 
@@ -50,18 +52,18 @@ impl Side {
 
 /// A line as a rule proposes it: nothing is proven.
 #[derive(Debug, Clone)]
-pub struct DraftLine {
-    pub account: String,
+pub struct DraftLine<'a> {
+    pub account: Cow<'a, str>,
     pub side: Side,
     pub amount: Decimal,
-    pub currency: String,
+    pub currency: Cow<'a, str>,
 }
 
 #[derive(Debug, Clone)]
-pub struct DraftEntry {
+pub struct DraftEntry<'a> {
     pub date: NaiveDate,
     pub description: String,
-    pub lines: Vec<DraftLine>,
+    pub lines: Vec<DraftLine<'a>>,
 }
 
 /// A line of a balanced entry.
@@ -123,7 +125,7 @@ impl BalancedEntry {
     ///
     /// # Errors
     /// The first thing that is wrong, with its reason.
-    pub fn balance(draft: DraftEntry, books: &Books) -> Result<Self, Failure> {
+    pub fn balance(draft: DraftEntry<'_>, books: &Books) -> Result<Self, Failure> {
         if draft.lines.len() < 2 {
             let detail = format!("an entry has at least two lines, the rule made {}", draft.lines.len());
             return Err(Failure::new(Reason::Unbalanced, detail));
@@ -170,7 +172,7 @@ impl BalancedEntry {
     }
 }
 
-fn check_line(line: &DraftLine, books: &Books) -> Result<Line, Failure> {
+fn check_line(line: &DraftLine<'_>, books: &Books) -> Result<Line, Failure> {
     let account = books.open_account(&line.account)?;
     let currency = Currency::parse(&line.currency)
         .ok_or_else(|| Failure::new(Reason::BadCurrency, format!("`{}` is not an ISO 4217 currency", line.currency)))?;

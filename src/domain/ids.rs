@@ -24,7 +24,7 @@ pub enum NameError {
     Character(char),
 }
 
-fn check(text: &str, max: usize, allowed: impl Fn(char) -> bool) -> Result<Arc<str>, NameError> {
+fn check(text: &str, max: usize, allowed: impl Fn(char) -> bool) -> Result<&str, NameError> {
     if text.is_empty() {
         return Err(NameError::Empty);
     }
@@ -33,7 +33,7 @@ fn check(text: &str, max: usize, allowed: impl Fn(char) -> bool) -> Result<Arc<s
     }
     match text.chars().find(|c| !allowed(*c)) {
         Some(c) => Err(NameError::Character(c)),
-        None => Ok(text.into()),
+        None => Ok(text),
     }
 }
 
@@ -47,7 +47,15 @@ macro_rules! name {
             /// # Errors
             /// The text is empty, too long, or has a character that this kind of name may not have.
             pub fn parse(text: &str) -> Result<Self, NameError> {
-                check(text, $max, $allowed).map(Self)
+                Self::check(text).map(|text| Self(text.into()))
+            }
+
+            /// Hands the text back where it could be such a name.
+            ///
+            /// # Errors
+            /// As `parse`.
+            pub fn check(text: &str) -> Result<&str, NameError> {
+                check(text, $max, $allowed)
             }
 
             #[must_use]

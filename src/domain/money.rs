@@ -115,12 +115,11 @@ impl Amount {
     }
 }
 
-/// The one text of a decimal that is hashed: no trailing zeros, no exponent, no negative zero. `119.00` and `119` are
+/// The form of a decimal whose text is hashed: no trailing zeros, no exponent, no negative zero. `119.00` and `119` are
 /// the same money, and PostgreSQL may hand back either.
 #[must_use]
-pub fn canonical_decimal(value: Decimal) -> String {
-    let value = value.normalize();
-    if value.is_zero() { "0".to_owned() } else { value.to_string() }
+pub fn canonical_decimal(value: Decimal) -> Decimal {
+    if value.is_zero() { Decimal::ZERO } else { value.normalize() }
 }
 
 #[cfg(test)]
@@ -179,7 +178,7 @@ mod tests {
     #[test]
     fn the_hashed_text_does_not_depend_on_scale() {
         for (text, canonical) in [("0.00", "0"), ("-0", "0"), ("119.00", "119"), ("10.5000", "10.5"), ("100", "100")] {
-            assert_eq!(canonical_decimal(dec(text)), canonical, "{text}");
+            assert_eq!(canonical_decimal(dec(text)).to_string(), canonical, "{text}");
         }
     }
 }

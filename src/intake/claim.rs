@@ -12,9 +12,10 @@
 //! | Redis away, slow, full, flushed | – | post: slower, never wrong |
 
 use std::borrow::Cow;
+use std::io::{self, Write};
 
 use chrono::{DateTime, Utc};
-use deadpool_redis::redis::{FromRedisValue, Pipeline, Value};
+use deadpool_redis::redis::{Cmd, FromRedisValue, Pipeline, RedisWrite, Value};
 use serde::{Deserialize, Serialize};
 
 use super::ledger::{self, Reached};
@@ -26,6 +27,10 @@ use crate::platform::redis::Redis;
 
 /// 72 hours: a long weekend of retries.
 const LIFE_SECONDS: u64 = 259_200;
+
+/// `SET key value NX EX life`, and room for a usual one.
+const SET_ARGUMENTS: usize = 6;
+const SET_BYTES_USUAL: usize = 512;
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "UPPERCASE")]
@@ -84,8 +89,8 @@ pub struct Key<'a> {
 }
 
 impl Key<'_> {
-    fn name(&self) -> String {
-        format!("fis:ik:{}:{}", self.tenant_id, self.event_id)
+    fn write(&self, mut to: impl Write) -> io::Result<()> {
+        write!(to, "fis:ik:{}:{}", self.tenant_id, self.event_id)
     }
 }
 
@@ -124,7 +129,7 @@ async fn try_claim(redis: &Redis, ledger: &str, keys: &[Key<'_>], now: DateTime<
             created_at: &created_at,
             ledger,
         };
-        claims.cmd("SET").arg(key.name()).arg(text(&value)).arg("NX").arg("EX").arg(LIFE_SECONDS);
+        claims.add_command(set(key, &value, "NX"));
     }
     let answers = redis.run(&mut claims).await.ok()?;
     // Nil: somebody was here before. An error (out of memory, read-only) is silence, not an answer.
@@ -134,8 +139,13 @@ async fn try_claim(redis: &Redis, ledger: &str, keys: &[Key<'_>], now: DateTime<
     if lost.is_empty() {
         return Some(Claims { known, all_new: answers.iter().all(Result::is_ok) });
     }
+    let mut read = Cmd::new();
+    read.arg("MGET");
+    for key in lost.iter().filter_map(|i| keys.get(*i)) {
+        let _ = key.write(read.writer_for_next_arg());
+    }
     let mut reads = Pipeline::with_capacity(1);
-    reads.cmd("MGET").arg(lost.iter().filter_map(|i| keys.get(*i)).map(Key::name).collect::<Vec<_>>());
+    reads.add_command(read);
     let values = redis.run(&mut reads).await.ok()?.pop()?.ok()?;
     let values: Vec<Option<String>> = FromRedisValue::from_redis_value(values).ok()?;
     for (index, value) in lost.into_iter().zip(values) {
@@ -174,7 +184,6 @@ pub async fn mark(redis: &Redis, ledger: &str, reached: Option<Reached<'_>>, mar
         ledger::remember(&mut pipeline, ledger, reached);
     }
     for mark in marks {
-        let name = mark.key.name();
         let value = KeyValue {
             status: mark.status,
             payload_hash: mark.key.payload_hash,
@@ -182,16 +191,23 @@ pub async fn mark(redis: &Redis, ledger: &str, reached: Option<Reached<'_>>, mar
             created_at: &created_at,
             ledger,
         };
-        pipeline.cmd("SET").arg(name).arg(text(&value)).arg("XX").arg("EX").arg(LIFE_SECONDS);
+        pipeline.add_command(set(&mark.key, &value, "XX"));
     }
     if redis.run(&mut pipeline).await.is_err() {
         metrics::redis_away();
     }
 }
 
-fn text(value: &KeyValue<'_>) -> String {
-    // Strings and numbers cannot fail to serialise; an unreadable value would be treated as "post" anyway.
-    serde_json::to_string(value).unwrap_or_default()
+/// Written in place: every event has two of them.
+fn set(key: &Key<'_>, value: &KeyValue<'_>, when: &'static str) -> Cmd {
+    let mut command = Cmd::with_capacity(SET_ARGUMENTS, SET_BYTES_USUAL);
+    command.arg("SET");
+    // Writing to memory cannot fail, and strings and numbers cannot fail to serialise; an unreadable value would be treated as
+    // "post" anyway.
+    let _ = key.write(command.writer_for_next_arg());
+    let _ = serde_json::to_writer(command.writer_for_next_arg(), value);
+    command.arg(when).arg("EX").arg(LIFE_SECONDS);
+    command
 }
 
 #[cfg(test)]

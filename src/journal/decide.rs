@@ -173,11 +173,12 @@ pub(super) fn append(
         entry_id
     });
     let entry = ChainedEntry::append(head, entry, origin, reverses_entry_id, now);
-    let receipt = Receipt { seq: entry.seq, entry_id: entry_id(&key.0, entry.seq), hash: entry.hash.clone() };
+    let receipt =
+        Receipt { seq: entry.seq, entry_id: entry_id(&key.0, entry.seq).into(), hash: entry.hash.as_str().into() };
     // A later event of the same batch may be its duplicate or reverse it.
     if plan.reversed.contains(&key) {
         let original = Original {
-            entry_id: receipt.entry_id.clone(),
+            entry_id: receipt.entry_id.to_string(),
             accounting_date: entry.accounting_date,
             lines: entry.lines.clone(),
             reversed: false,

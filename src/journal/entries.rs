@@ -11,6 +11,7 @@ use super::received::Counts;
 use crate::domain::chain::{ChainHead, ChainedEntry};
 use crate::domain::entry::Side;
 use crate::domain::ids::TenantId;
+use crate::platform::postgres::Numeric;
 
 /// What a writing statement saw beside what it wrote.
 #[derive(Debug, Clone, Copy)]
@@ -154,9 +155,9 @@ struct Lines<'a> {
     numbers: Vec<i16>,
     accounts: Vec<&'a str>,
     sides: Vec<&'static str>,
-    amounts: Vec<Decimal>,
+    amounts: Vec<Numeric>,
     currencies: Vec<&'a str>,
-    base_amounts: Vec<Decimal>,
+    base_amounts: Vec<Numeric>,
 }
 
 impl<'a> Lines<'a> {
@@ -169,9 +170,9 @@ impl<'a> Lines<'a> {
                 all.numbers.push(number);
                 all.accounts.push(line.account.as_str());
                 all.sides.push(line.side.as_str());
-                all.amounts.push(line.amount);
+                all.amounts.push(Numeric(line.amount));
                 all.currencies.push(line.currency.code());
-                all.base_amounts.push(line.base_amount);
+                all.base_amounts.push(Numeric(line.base_amount));
             }
         }
         all

@@ -53,7 +53,7 @@ pub async fn settle_replays(
         let Some(id) = letter else { continue };
         match verdict {
             Verdict::Posted(receipt) => done.push(id, Some(&receipt.entry_id), "posted"),
-            Verdict::Duplicate(receipt) => done.push(id, receipt.as_ref().map(|r| r.entry_id.as_str()), "duplicate"),
+            Verdict::Duplicate(receipt) => done.push(id, receipt.as_ref().map(|r| &*r.entry_id), "duplicate"),
             Verdict::Ignored => done.push(id, None, "ignored"),
             // Held: its retry carries the header on. Rejected: the letter is parked again, with the new reason.
             Verdict::Held(_) | Verdict::Rejected { .. } => {}

@@ -1,6 +1,7 @@
 //! What a decision is made of: what the ledger knows of a batch, the verdicts, and the rows to write.
 
 use std::collections::{BTreeMap, HashMap, HashSet};
+use std::sync::Arc;
 
 use chrono::{DateTime, NaiveDate, Utc};
 
@@ -33,8 +34,8 @@ pub enum Verdict {
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Receipt {
     pub seq: i64,
-    pub entry_id: String,
-    pub hash: String,
+    pub entry_id: Arc<str>,
+    pub hash: Arc<str>,
 }
 
 /// An entry that the ledger has.

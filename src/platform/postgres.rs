@@ -14,6 +14,9 @@ use super::config;
 use kept::Kept;
 
 mod kept;
+mod numeric;
+
+pub use numeric::Numeric;
 
 static MIGRATOR: Migrator = sqlx::migrate!();
 

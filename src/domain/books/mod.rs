@@ -19,6 +19,7 @@ use chrono::{DateTime, NaiveDate, Utc};
 
 use super::disposition::{Failure, Reason};
 use super::event::InboundEvent;
+use super::expr::Scope;
 use super::fx::Rates;
 use super::ids::{AccountCode, TenantId};
 use super::money::Currency;
@@ -28,6 +29,7 @@ use index::RuleIndex;
 pub use mistake::{Mistake, Position};
 pub use plan::{Act, Change, Detail, Plan, Thing};
 pub use rule::{Mapped, ReversalRequest, Rule};
+use rule::{occurred_text, scope};
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum AccountType {
@@ -143,9 +145,11 @@ impl Books {
     /// # Errors
     /// The event cannot be booked, or not yet; the reason says which.
     pub fn map(&self, event: &InboundEvent<'_>, received_at: DateTime<Utc>) -> Result<Mapped, Failure> {
+        let occurred_at = occurred_text(event);
+        let scope = scope(event, occurred_at.as_deref());
         for rule in self.candidates(event) {
-            if rule.matches(event)? {
-                return rule.map(event, self, received_at);
+            if rule.matches(event, &scope)? {
+                return rule.map(event, &scope, self, received_at);
             }
         }
         match self.unmatched {
@@ -160,15 +164,22 @@ impl Books {
     /// The day that an event is about: the date of the rule that matches where it can be read, else the event's own.
     #[must_use]
     pub fn event_date(&self, event: &InboundEvent<'_>, received_at: DateTime<Utc>) -> NaiveDate {
-        let rule = self.candidates(event).find(|rule| rule.matches(event).unwrap_or(false));
-        let date = rule.and_then(|rule| rule.event_date(event, self, received_at));
+        let occurred_at = occurred_text(event);
+        let scope = scope(event, occurred_at.as_deref());
+        let rule = self.matching(event, &scope);
+        let date = rule.and_then(|rule| rule.event_date(event, &scope, self, received_at));
         date.unwrap_or_else(|| self.calendar.local_date(event.occurred_at.unwrap_or(received_at)))
     }
 
     /// The retry policy of the rule that matches, where it has its own.
     #[must_use]
     pub fn retry_policy(&self, event: &InboundEvent<'_>) -> Option<&RetryPolicy> {
-        self.candidates(event).find(|rule| rule.matches(event).unwrap_or(false))?.retry.as_ref()
+        let occurred_at = occurred_text(event);
+        self.matching(event, &scope(event, occurred_at.as_deref()))?.retry.as_ref()
+    }
+
+    fn matching(&self, event: &InboundEvent<'_>, scope: &Scope<'_>) -> Option<&Rule> {
+        self.candidates(event).find(|rule| rule.matches(event, scope).unwrap_or(false))
     }
 
     fn candidates(&self, event: &InboundEvent<'_>) -> impl Iterator<Item = &Rule> {

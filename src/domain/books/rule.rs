@@ -80,46 +80,40 @@ pub struct ReversalRequest {
 impl Rule {
     /// # Errors
     /// The condition cannot be evaluated for this event.
-    pub fn matches(&self, event: &InboundEvent<'_>) -> Result<bool, Failure> {
+    pub fn matches(&self, event: &InboundEvent<'_>, scope: &Scope<'_>) -> Result<bool, Failure> {
         if !self.on.matches(event.event_type.as_str()) {
             return Ok(false);
         }
-        match &self.when {
-            None => Ok(true),
-            Some(when) => {
-                let instant = occurred_text(event);
-                when.eval_bool(&scope(event, instant.as_deref())).map_err(|error| self.failed(&error))
-            }
-        }
+        self.when.as_ref().map_or(Ok(true), |when| when.eval_bool(scope).map_err(|error| self.failed(&error)))
     }
 
     pub(super) fn map(
         &self,
         event: &InboundEvent<'_>,
+        scope: &Scope<'_>,
         books: &Books,
         received_at: DateTime<Utc>,
     ) -> Result<Mapped, Failure> {
-        let instant = occurred_text(event);
-        let mut scope = scope(event, instant.as_deref());
         match &self.action {
             Action::Ignore => Ok(Mapped::Ignored),
             Action::Reverse(reverse) => {
                 let ReverseAction { original, date, description } = reverse.as_ref();
-                let own_date = self.date(date.as_ref(), &scope, event, books, received_at)?;
-                let text = original.eval_text(&scope).map_err(|error| self.failed(&error))?;
+                let own_date = self.date(date.as_ref(), scope, event, books, received_at)?;
+                let text = original.eval_text(scope).map_err(|error| self.failed(&error))?;
                 let original = EventId::parse(&text).map_err(|error| {
                     Failure::new(Reason::RuleFailed, format!("rule `{}`: the event to reverse {error}", self.name))
                 })?;
-                let description = description.as_ref().map(|template| self.text(template, &scope)).transpose()?;
+                let description = description.as_ref().map(|template| self.text(template, scope)).transpose()?;
                 Ok(Mapped::Reversal(ReversalRequest { original, own_date, description, rule: self.name.clone() }))
             }
             Action::Post(post) => {
-                let date = self.date(post.date.as_ref(), &scope, event, books, received_at)?;
-                let description = self.text(&post.description, &scope)?;
+                let date = self.date(post.date.as_ref(), scope, event, books, received_at)?;
+                let description = self.text(&post.description, scope)?;
                 let mut lines = Vec::with_capacity(post.lines.len());
                 match &post.each {
-                    None => self.lines(post, &scope, &mut lines)?,
+                    None => self.lines(post, scope, &mut lines)?,
                     Some(each) => {
+                        let mut scope = scope.clone();
                         for item in each.eval_list(&scope).map_err(|error| self.failed(&error))? {
                             scope.bind_json("item", item);
                             self.lines(post, &scope, &mut lines)?;
@@ -133,17 +127,27 @@ impl Rule {
     }
 
     /// The accounting date alone; `None` where the rule has none, or it cannot be read.
-    pub fn event_date(&self, event: &InboundEvent<'_>, books: &Books, received_at: DateTime<Utc>) -> Option<NaiveDate> {
+    pub fn event_date(
+        &self,
+        event: &InboundEvent<'_>,
+        scope: &Scope<'_>,
+        books: &Books,
+        received_at: DateTime<Utc>,
+    ) -> Option<NaiveDate> {
         let date = match &self.action {
             Action::Ignore => return None,
             Action::Reverse(reverse) => reverse.date.as_ref(),
             Action::Post(post) => post.date.as_ref(),
         };
-        let instant = occurred_text(event);
-        self.date(date, &scope(event, instant.as_deref()), event, books, received_at).ok()
+        self.date(date, scope, event, books, received_at).ok()
     }
 
-    fn lines(&self, post: &PostAction, scope: &Scope<'_>, lines: &mut Vec<DraftLine>) -> Result<(), Failure> {
+    fn lines<'v>(
+        &self,
+        post: &'v PostAction,
+        scope: &Scope<'v>,
+        lines: &mut Vec<DraftLine<'v>>,
+    ) -> Result<(), Failure> {
         let failed = |error: EvalError| self.failed(&error);
         for line in &post.lines {
             if let Some(when) = &line.when
@@ -157,10 +161,10 @@ impl Rule {
             }
             let currency = line.currency.as_ref().unwrap_or(&post.currency);
             lines.push(DraftLine {
-                account: self.text(&line.account, scope)?,
+                account: line.account.eval(scope).map_err(failed)?,
                 side: line.side,
                 amount: line.amount.eval_decimal(scope).map_err(failed)?,
-                currency: currency.eval_text(scope).map_err(failed)?.into_owned(),
+                currency: currency.eval_text(scope).map_err(failed)?,
             });
         }
         Ok(())
@@ -201,14 +205,15 @@ impl Rule {
     }
 }
 
-fn occurred_text(event: &InboundEvent<'_>) -> Option<String> {
+/// For `scope`, which borrows it.
+pub(super) fn occurred_text(event: &InboundEvent<'_>) -> Option<String> {
     event.occurred_at.map(crate::domain::chain::instant_text)
 }
 
 static MISSING: Json<'static> = Json::Null;
 
-/// Bound in the order of `ROOTS`, which makes look-ups cheapest. What the event lacks is null.
-fn scope<'a>(event: &'a InboundEvent<'a>, occurred_at: Option<&'a str>) -> Scope<'a> {
+/// What expressions see of an event. Bound in the order of `ROOTS`, which makes look-ups cheapest. What the event lacks is null.
+pub(super) fn scope<'a>(event: &'a InboundEvent<'a>, occurred_at: Option<&'a str>) -> Scope<'a> {
     let mut scope = Scope::new();
     scope.bind_json("payload", &event.payload);
     scope.bind_json("item", &MISSING);

@@ -1,6 +1,8 @@
 //! The five dialects: a JSON document and its message enter, the members of an envelope leave, by the names that the dialect
 //! gives them. Which dialect it is, is decided by shape, in `Fields::of`, and nowhere else.
 
+use std::borrow::Cow;
+
 use chrono::{DateTime, Utc};
 
 use super::{BatchRef, Dialect, Identity, InboundEvent, RawMessage};
@@ -18,13 +20,13 @@ const SNAKE_CASE: [&str; 5] = ["event_id", "tenant_id", "event_type", "timestamp
 const CLOUD_EVENT: [&str; 5] = ["id", "tenantid", "type", "time", "correlationid"];
 
 /// The members of one dialect, by the names that dialect gives them.
-pub(super) struct Fields {
+pub(super) struct Fields<'a> {
     dialect: Dialect,
-    event_id: Option<Text>,
-    tenant_id: Option<Text>,
-    event_type: Option<Text>,
-    occurred_at: Option<Text>,
-    correlation_id: Option<Text>,
+    event_id: Option<Text<'a>>,
+    tenant_id: Option<Text<'a>>,
+    event_type: Option<Text<'a>>,
+    occurred_at: Option<Text<'a>>,
+    correlation_id: Option<Text<'a>>,
     payload_member: Option<&'static str>,
     pub(super) batch: Option<Result<BatchRef, Failure>>,
     max_attempts: Option<Result<u32, Failure>>,
@@ -32,37 +34,37 @@ pub(super) struct Fields {
 }
 
 /// A member's name with its text, or the complaint that it is no text.
-struct Text {
+struct Text<'a> {
     name: &'static str,
-    value: Result<String, Failure>,
+    value: Result<Cow<'a, str>, Failure>,
 }
 
-impl Text {
+impl Text<'_> {
     fn as_str(&self) -> Result<&str, Failure> {
         self.value.as_deref().map_err(Clone::clone)
     }
 }
 
-fn member(root: &Json<'_>, name: &'static str) -> Option<Text> {
+fn member<'a>(root: &Json<'a>, name: &'static str) -> Option<Text<'a>> {
     match root.get(name)? {
         Json::Null => None,
-        Json::String(text) => Some(Text { name, value: Ok(text.as_ref().to_owned()) }),
+        Json::String(text) => Some(Text { name, value: Ok(text.clone()) }),
         Json::Bool(_) | Json::Number(_) | Json::Array(_) | Json::Object(_) => {
             Some(Text { name, value: Err(Failure::new(Reason::BadField, format!("`{name}` is not a string"))) })
         }
     }
 }
 
-fn header_text(message: RawMessage<'_, '_>, name: &'static str) -> Option<Text> {
+fn header_text<'a>(message: RawMessage<'a, '_>, name: &'static str) -> Option<Text<'a>> {
     let value = (message.header)(&format!("cloudEvents:{name}"))
         .or_else(|| (message.header)(&format!("cloudEvents_{name}")))?;
-    Some(Text { name, value: Ok(value.to_owned()) })
+    Some(Text { name, value: Ok(Cow::Borrowed(value)) })
 }
 
-impl Fields {
-    pub(super) fn of(message: RawMessage<'_, '_>, root: &Json<'_>) -> Self {
+impl<'a> Fields<'a> {
+    pub(super) fn of(message: RawMessage<'a, '_>, root: &Json<'a>) -> Self {
         let has = |name: &str| root.get(name).is_some();
-        if header_text(message, "specversion").is_some() {
+        if ["cloudEvents:specversion", "cloudEvents_specversion"].iter().any(|name| (message.header)(name).is_some()) {
             return Self::cloud_event_binary(message);
         }
         // A queue envelope may name its tenant as the snake-case form does, but never has an `event_id`.
@@ -89,7 +91,7 @@ impl Fields {
         fields
     }
 
-    fn members(root: &Json<'_>, dialect: Dialect, names: [&'static str; 5], payload: &'static str) -> Self {
+    fn members(root: &Json<'a>, dialect: Dialect, names: [&'static str; 5], payload: &'static str) -> Self {
         let [event_id, tenant_id, event_type, occurred_at, correlation_id] = names.map(|name| member(root, name));
         let shape = match root.get(payload) {
             Some(Json::Object(_)) => Ok(()),
@@ -113,7 +115,7 @@ impl Fields {
         }
     }
 
-    fn queue_envelope(root: &Json<'_>) -> Self {
+    fn queue_envelope(root: &Json<'a>) -> Self {
         let names = ["id", "tenant_id", "event_type", "created_at", "correlation_id"];
         let mut fields = Self::members(root, Dialect::QueueEnvelope, names, "payload");
         // Where the publisher gives its own key, a re-enqueued job keeps it while `id` changes.
@@ -127,7 +129,7 @@ impl Fields {
         fields
     }
 
-    fn cloud_event_binary(message: RawMessage<'_, '_>) -> Self {
+    fn cloud_event_binary(message: RawMessage<'a, '_>) -> Self {
         let [event_id, tenant_id, event_type, occurred_at, correlation_id] =
             CLOUD_EVENT.map(|name| header_text(message, name));
         Self {
@@ -144,11 +146,11 @@ impl Fields {
         }
     }
 
-    fn raw(message: RawMessage<'_, '_>, root: &Json<'_>) -> Self {
+    fn raw(message: RawMessage<'a, '_>, root: &Json<'a>) -> Self {
         let digest = sha256_text(message.body);
         Self {
             dialect: Dialect::Raw,
-            event_id: Some(Text { name: "body", value: Ok(digest) }),
+            event_id: Some(Text { name: "body", value: Ok(Cow::Owned(digest)) }),
             tenant_id: member(root, "tenantId").or_else(|| member(root, "tenant_id")),
             event_type: None,
             occurred_at: None,
@@ -160,7 +162,7 @@ impl Fields {
         }
     }
 
-    pub(super) fn event<'a>(
+    pub(super) fn event(
         &self,
         message: RawMessage<'a, '_>,
         default_tenant: Option<&TenantId>,
@@ -173,7 +175,7 @@ impl Fields {
         };
         let occurred_at = self.occurred_at.as_ref().map(|text| instant(text.name, text.as_str()?)).transpose()?;
         let correlation_id =
-            self.correlation_id.as_ref().map(|text| named(text.name, text.as_str()?, EventId::parse)).transpose()?;
+            self.correlation_id.as_ref().map(|text| named(text.name, text.as_str()?, EventId::check)).transpose()?;
         self.payload.clone()?;
         Ok(InboundEvent {
             dialect: self.dialect,
@@ -181,7 +183,7 @@ impl Fields {
             tenant_id,
             event_type,
             occurred_at,
-            correlation_id: correlation_id.map(|id| id.as_str().to_owned()),
+            correlation_id: correlation_id.map(ToOwned::to_owned),
             batch: self.batch.clone().transpose()?,
             max_attempts: self.max_attempts.clone().transpose()?,
             payload: Json::Null,
@@ -218,18 +220,17 @@ impl Fields {
     }
 
     pub(super) fn identity(&self, message: RawMessage<'_, '_>, default_tenant: Option<&TenantId>) -> Identity {
-        let text = |text: &Option<Text>| text.as_ref().and_then(|t| t.value.clone().ok());
+        let text = |text: &Option<Text<'a>>| text.as_ref().and_then(|t| t.value.clone().ok());
         Identity {
             tenant_id: self.tenant(message, default_tenant).ok(),
             event_id: text(&self.event_id).and_then(|t| EventId::parse(&t).ok()),
-            event_type: EventType::parse(&text(&self.event_type).unwrap_or_else(|| message.routing_key.to_owned()))
-                .ok(),
-            correlation_id: text(&self.correlation_id).filter(|t| EventId::parse(t).is_ok()),
+            event_type: EventType::parse(&text(&self.event_type).unwrap_or(Cow::Borrowed(message.routing_key))).ok(),
+            correlation_id: text(&self.correlation_id).filter(|t| EventId::check(t).is_ok()).map(Cow::into_owned),
         }
     }
 
     /// Moves the payload out of the document; the rest of the envelope is dropped.
-    pub(super) fn take_payload<'a>(&self, root: Json<'a>) -> Json<'a> {
+    pub(super) fn take_payload(&self, root: Json<'a>) -> Json<'a> {
         match (self.payload_member, root) {
             (Some(name), Json::Object(members)) => {
                 members.into_iter().find(|(key, _)| key == name).map_or(Json::Null, |(_, value)| value)
@@ -239,18 +240,18 @@ impl Fields {
     }
 }
 
-fn is_event_type(action: &Text) -> bool {
+fn is_event_type(action: &Text<'_>) -> bool {
     action.value.as_ref().is_ok_and(|text| text.split('.').count() == 3 && text.split('.').all(|word| !word.is_empty()))
 }
 
-fn required<T>(text: Option<&Text>, name: &str, parse: fn(&str) -> Result<T, NameError>) -> Result<T, Failure> {
+fn required<T>(text: Option<&Text<'_>>, name: &str, parse: fn(&str) -> Result<T, NameError>) -> Result<T, Failure> {
     match text {
         Some(text) => named(text.name, text.as_str()?, parse),
         None => Err(Failure::new(Reason::MissingField, format!("`{name}` is missing"))),
     }
 }
 
-fn named<T>(name: &str, text: &str, parse: fn(&str) -> Result<T, NameError>) -> Result<T, Failure> {
+fn named<'t, T>(name: &str, text: &'t str, parse: fn(&'t str) -> Result<T, NameError>) -> Result<T, Failure> {
     parse(text).map_err(|error| Failure::new(Reason::BadField, format!("`{name}` {error}")))
 }
 
