@@ -73,7 +73,7 @@ impl ChainedEntry {
     ) -> Self {
         let EntryParts { accounting_date, original_date, description, lines } = entry.into_parts();
         let mut chained = Self {
-            seq: head.seq + 1,
+            seq: 0,
             origin,
             accounting_date,
             original_date,
@@ -81,13 +81,21 @@ impl ChainedEntry {
             description,
             reverses_entry_id,
             lines,
-            previous_hash: std::mem::take(&mut head.hash),
+            previous_hash: String::new(),
             hash: String::new(),
         };
-        chained.hash = chained.compute_hash();
-        head.seq = chained.seq;
-        head.hash.clone_from(&chained.hash);
+        chained.put_behind(head, posted_at);
         chained
+    }
+
+    /// Gives an entry another place: behind the head, which moves to it.
+    pub fn put_behind(&mut self, head: &mut ChainHead, posted_at: DateTime<Utc>) {
+        self.seq = head.seq + 1;
+        self.posted_at = posted_at;
+        self.previous_hash = std::mem::take(&mut head.hash);
+        self.hash = self.compute_hash();
+        head.seq = self.seq;
+        head.hash.clone_from(&self.hash);
     }
 
     #[must_use]

@@ -12,7 +12,7 @@ use crate::domain::books::{Books, ReversalRequest};
 use crate::domain::chain::{ChainHead, ChainedEntry, Provenance};
 use crate::domain::disposition::{Disposition, Failure, Reason};
 use crate::domain::entry::BalancedEntry;
-use crate::domain::ids::{TenantId, entry_id};
+use crate::domain::ids::TenantId;
 use crate::domain::waits_for::WaitsFor;
 
 /// The events that the batch wants to reverse.
@@ -173,8 +173,7 @@ pub(super) fn append(
         entry_id
     });
     let entry = ChainedEntry::append(head, entry, origin, reverses_entry_id, now);
-    let receipt =
-        Receipt { seq: entry.seq, entry_id: entry_id(&key.0, entry.seq).into(), hash: entry.hash.as_str().into() };
+    let receipt = Receipt::of(&entry);
     // A later event of the same batch may be its duplicate or reverse it.
     if plan.reversed.contains(&key) {
         let original = Original {

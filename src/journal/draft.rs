@@ -1,15 +1,17 @@
 //! A batch decided ahead of its turn: against the heads as the batch before it will leave them, and as if the ledger knew none
-//! of its events. Whether the first is so the heads tell when they are locked; of the second, the unique index is the judge. What
-//! is held and which letters are open, the writing statement tells. So a draft is written as it is or not at all.
+//! of its events. Whether the first is so the heads tell when they are locked, and where it is not, the entries are put behind them:
+//! only their places and hashes change. Of the second, the unique index is the judge. What is held and which letters are open, the
+//! writing statement tells.
 
 use std::collections::BTreeMap;
 
 use chrono::{DateTime, Utc};
 
-use super::decide::{Known, Plan, Verdict, decide};
+use super::decide::{Known, Plan, Receipt, Verdict, decide};
 use super::entries::Write;
 use super::item::{Item, Step};
 use super::post::mapped_versions;
+use super::received::Counts;
 use super::statements::LockedHead;
 use crate::domain::chain::ChainHead;
 use crate::domain::ids::TenantId;
@@ -22,6 +24,8 @@ pub type Heads = BTreeMap<TenantId, ChainHead>;
 pub(super) struct Decided {
     pub verdicts: Vec<Verdict>,
     pub plan: Plan,
+    /// What its entries count for, taken out of the plan.
+    pub posted: Counts,
     pub now: DateTime<Utc>,
 }
 
@@ -38,6 +42,28 @@ impl Draft {
     pub fn heads(&self) -> &Heads {
         &self.after
     }
+
+    /// The same batch behind the heads as they are. `None`: the books changed, or a tenant is gone.
+    pub(super) fn behind(self, heads: BTreeMap<TenantId, LockedHead>) -> Option<Self> {
+        let version = |heads: &BTreeMap<TenantId, LockedHead>, tenant| heads.get(tenant).map(|head| head.books_version);
+        if self.before.keys().any(|tenant| version(&heads, tenant) != version(&self.before, tenant)) {
+            return None;
+        }
+        let Self { mut decided, .. } = self;
+        let mut after = chains(&heads);
+        decided.now = time::now();
+        // Each of its events is posted, in this order.
+        for (entry, verdict) in decided.plan.entries.iter_mut().zip(&mut decided.verdicts) {
+            entry.put_behind(after.get_mut(&entry.origin.tenant_id)?, decided.now);
+            *verdict = Verdict::Posted(Receipt::of(entry));
+        }
+        let write = Write::of(&decided.plan, &after, &decided.posted).ok()?;
+        Some(Self { before: heads, after, write, decided })
+    }
+}
+
+fn chains(heads: &BTreeMap<TenantId, LockedHead>) -> Heads {
+    heads.iter().map(|(tenant, head)| (tenant.clone(), head.chain.clone())).collect()
 }
 
 /// Drafts a batch behind the heads that `expected` knows. `None`: it is not plainly new, or a head is not known. The items are
@@ -52,8 +78,7 @@ pub fn draft(items: &mut Option<Vec<Item<'_>>>, expected: impl Fn(&TenantId) -> 
         let chain = expected(&tenant)?;
         before.insert(tenant, LockedHead { chain, books_version: version? });
     }
-    let heads = before.iter().map(|(tenant, head)| (tenant.clone(), head.chain.clone())).collect();
-    let mut known = Known { heads, ..Known::default() };
+    let mut known = Known { heads: chains(&before), ..Known::default() };
     let now = time::now();
     let (verdicts, mut plan) = decide(items.take()?, &mut known, now, &mut || 0);
     let posted = plan.counts.take_posted();
@@ -62,7 +87,7 @@ pub fn draft(items: &mut Option<Vec<Item<'_>>>, expected: impl Fn(&TenantId) -> 
         return None;
     }
     let write = Write::of(&plan, &known.heads, &posted).ok()?;
-    Some(Draft { before, after: known.heads, write, decided: Decided { verdicts, plan, now } })
+    Some(Draft { before, after: known.heads, write, decided: Decided { verdicts, plan, posted, now } })
 }
 
 /// Nothing to look up: the first attempt to post an event that is nobody's replay and no member of a batch.

@@ -17,8 +17,8 @@
 //! | 7 | `is_whole` | – | only behind 5 and 6: in a broken transaction it fails, so `commit` can not pretend |
 //!
 //! A batch that is plainly new (`draft`) is decided before its turn, while the one before it is written: of it only 1 and 4 are
-//! sent, and whatever of 5 to 7 statement 4 asks for. Where the heads are not as they were expected, or the unique index knows an
-//! event, nothing is written and the batch goes the whole way.
+//! sent, and whatever of 5 to 7 statement 4 asks for. Where the heads are not as they were expected, its entries are put behind them;
+//! where the books changed, or the unique index knows an event, nothing is written and the batch goes the whole way.
 //!
 //! A batch has the same result as its events posted one by one in delivery order. Several instances may post at once: a
 //! tenant's batches wait for each other at statement 1, and never deadlock because all take the heads in one order.

@@ -38,6 +38,12 @@ pub struct Receipt {
     pub hash: Arc<str>,
 }
 
+impl Receipt {
+    pub fn of(entry: &ChainedEntry) -> Self {
+        Self { seq: entry.seq, entry_id: entry.entry_id().into(), hash: entry.hash.as_str().into() }
+    }
+}
+
 /// An entry that the ledger has.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Posted {

@@ -32,7 +32,7 @@ pub enum PostError {
 #[derive(Debug, thiserror::Error)]
 pub enum DraftError {
     /// Nothing was written; `post` it.
-    #[error("a chain has another end than the one that the batch was decided for, or the books changed")]
+    #[error("the books changed since the batch was decided")]
     Stale,
     #[error(transparent)]
     Sql(#[from] sqlx::Error),
@@ -50,6 +50,8 @@ pub struct Committed {
     pub position: Option<i64>,
     /// Where the chains of the batch's tenants end now.
     pub heads: Heads,
+    /// It was decided ahead, for other ends of the chains.
+    pub moved: bool,
 }
 
 /// Posts a batch: all of it or none of it.
@@ -140,16 +142,16 @@ async fn write(
         false => Some(Write::of(&plan, &known.heads, &posted)?.run(&mut *db).await?),
         true => None,
     };
-    Ok(finish(db, Decided { verdicts, plan, now }, known, &replayed, seen, properties).await?)
+    Ok(finish(db, Decided { verdicts, plan, posted, now }, known, &replayed, seen, properties).await?)
 }
 
 /// The same for a batch that was decided ahead.
 async fn write_draft(db: &mut PgConnection, draft: Draft, properties: PropertiesText) -> Result<Committed, DraftError> {
-    let Draft { before, after, write, mut decided } = draft;
-    let tenants: Vec<&str> = before.keys().map(TenantId::as_str).collect();
-    if statements::lock_heads(&mut *db, &tenants).await? != before {
-        return Err(DraftError::Stale);
-    }
+    let tenants: Vec<&str> = draft.before.keys().map(TenantId::as_str).collect();
+    let heads = statements::lock_heads(&mut *db, &tenants).await?;
+    let moved = heads != draft.before;
+    let draft = if moved { draft.behind(heads).ok_or(DraftError::Stale)? } else { draft };
+    let Draft { after, write, mut decided, .. } = draft;
     let seen = write.run(&mut *db).await?;
     let known = Known { heads: after, any_held: seen.held, ..Known::default() };
     if seen.held {
@@ -162,7 +164,8 @@ async fn write_draft(db: &mut PgConnection, draft: Draft, properties: Properties
             }
         }
     }
-    Ok(finish(db, decided, known, &[], Some(seen), properties).await?)
+    let committed = finish(db, decided, known, &[], Some(seen), properties).await?;
+    Ok(Committed { moved, ..committed })
 }
 
 /// Everything behind the entries: mostly nothing.
@@ -174,7 +177,7 @@ async fn finish(
     seen: Option<Seen>,
     properties: PropertiesText,
 ) -> Result<Committed, sqlx::Error> {
-    let Decided { verdicts, mut plan, now } = decided;
+    let Decided { verdicts, mut plan, now, .. } = decided;
     let is_planned_anew = replayed.iter().any(Option::is_some);
     let finds = known.any_held || !plan.held.is_empty() || !plan.rejected.is_empty();
     if !is_planned_anew && (finds || seen.is_some_and(|seen| seen.letters)) {
@@ -216,7 +219,7 @@ async fn finish(
         statements::is_whole(&mut *db).await?;
     }
     let position = seen.map(|seen| seen.position);
-    Ok(Committed { verdicts, entries: plan.entries, batches, position, heads: known.heads })
+    Ok(Committed { verdicts, entries: plan.entries, batches, position, heads: known.heads, moved: false })
 }
 
 /// Locks the heads, then reads what the ledger knows of the batch.

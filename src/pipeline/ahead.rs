@@ -1,5 +1,7 @@
 //! Deciding ahead: while a batch is written, the one behind it is decided and made ready to be sent (`journal::draft`), for the
 //! chains as that batch will leave them. Under load this takes deciding out of the time in which everybody waits for the head.
+//! Where somebody else posts for the same tenants the chains end elsewhere; then a batch is decided when the one before it has
+//! posted, while that other one posts, and moved to the end of the chain in its turn.
 
 use std::sync::{Mutex, PoisonError};
 
@@ -12,8 +14,8 @@ use crate::platform::health::Part;
 use crate::platform::metrics;
 use crate::platform::postgres::Fault;
 
-/// So many batches are not drafted after one that was drafted in vain: another lane or another instance posts for the same
-/// tenants, or an event was posted that Redis has forgotten, and the next drafts would be in vain too.
+/// So many batches are not drafted after one that was drafted in vain: an event was posted that Redis has forgotten, and the next
+/// drafts might be in vain too.
 const REST: u32 = 16;
 /// Tenants whose heads are remembered; more are forgotten together.
 const TENANTS_MAX: usize = 1_000;
@@ -25,6 +27,8 @@ pub struct Ahead(Mutex<State>);
 #[derive(Default)]
 struct State {
     heads: Heads,
+    /// Somebody else moves the chains: where they end is known only when a batch has posted.
+    unsure: bool,
     rest: u32,
 }
 
@@ -37,6 +41,14 @@ impl Ahead {
             }
             state.heads.extend(heads.iter().map(|(tenant, head)| (tenant.clone(), head.clone())));
         });
+    }
+
+    /// What a draft has found in its turn. Where it was moved, so will be those that were decided behind it.
+    fn found(&self, posted: &Committed) {
+        self.with(|state| state.unsure = posted.moved);
+        if posted.moved {
+            self.learn(&posted.heads);
+        }
     }
 
     fn in_vain(&self) {
@@ -58,10 +70,11 @@ impl Ahead {
 }
 
 impl Pipeline {
-    /// Drafts the parts of a batch, those of which that can be. True: all of them, so the batch behind this one may be drafted.
+    /// Drafts the parts of a batch, those of which that can be. True: where the chains will end is known, so the batch behind this
+    /// one may be drafted.
     pub(super) fn draft(&self, parts: &mut [Share<'_>]) -> bool {
         let may = self.ahead.may_draft();
-        let mut all = true;
+        let mut known = !self.ahead.with(|state| state.unsure);
         for part in parts {
             if may {
                 let expected = |tenant: &_| self.ahead.with(|state| state.heads.get(tenant).cloned());
@@ -69,10 +82,10 @@ impl Pipeline {
             }
             match &part.draft {
                 Some(draft) => self.ahead.learn(draft.heads()),
-                None => all = false,
+                None => known = false,
             }
         }
-        all
+        known
     }
 
     /// Posts a draft. `None`: nothing was written, or nobody knows; it is to be mapped and posted as any other.
@@ -80,13 +93,15 @@ impl Pipeline {
         let turn = self.turns.wait(lane, events).await;
         let posted = self.postgres.with_kept(async |db| post_draft(db, draft, outbox::properties_text).await).await;
         drop(turn);
-        metrics::drafted(posted.is_ok());
         match posted {
             Ok(posted) => {
                 self.health.back(Part::Postgres);
+                metrics::drafted(if posted.moved { "moved" } else { "true" });
+                self.ahead.found(&posted);
                 Some(posted)
             }
             Err(error) => {
+                metrics::drafted("false");
                 self.ahead.in_vain();
                 // The breaker need not wait for the second attempt to fail as well.
                 if let DraftError::Sql(sql) = &error

@@ -98,8 +98,9 @@ pub fn posted_in(duration: Duration) {
     histogram!(JOURNAL_POST_SECONDS).record(duration);
 }
 
-pub fn drafted(kept: bool) {
-    counter!(JOURNAL_DRAFTS, "kept" => if kept { "true" } else { "false" }).increment(1);
+/// `true`, `moved` or `false`.
+pub fn drafted(kept: &'static str) {
+    counter!(JOURNAL_DRAFTS, "kept" => kept).increment(1);
 }
 
 pub fn post_retried() {
