@@ -94,6 +94,28 @@ async fn a_chain_that_somebody_else_moved_is_continued_from_where_it_ends() {
     world.invariants_after(Disturbed { redis: true }).await;
 }
 
+/// Each of them moves the chain that the other has decided for.
+#[tokio::test(flavor = "multi_thread")]
+async fn two_instances_move_what_they_decided_ahead_to_the_end_of_their_common_chain() {
+    let world = World::new("ahead_two").await;
+    let (mut one, mut two) = (world.run().await, world.spawn(&[]));
+    two.ready().await;
+    let mut published = 0;
+    for _ in 0..100 {
+        world.publish(&orders(published, published + 200)).await;
+        published += 200;
+        wait_posted(&world, i64::try_from(published).unwrap()).await;
+        if drafts(&one, "moved").await > 0 && drafts(&two, "moved").await > 0 {
+            break;
+        }
+    }
+    assert!(drafts(&one, "moved").await > 0 && drafts(&two, "moved").await > 0, "both moved some");
+    assert_eq!(drafts(&one, "false").await + drafts(&two, "false").await, 0, "none was in vain");
+    two.terminate().await;
+    world.rest(&mut one).await;
+    world.invariants().await;
+}
+
 /// The writing statement says that something is held; what of the batch that is, is found and let go behind it.
 #[tokio::test(flavor = "multi_thread")]
 async fn a_batch_decided_ahead_lets_go_of_what_is_held_under_its_ids() {
