@@ -7,7 +7,6 @@ use anyhow::Context;
 use crate::domain::ids::TenantId;
 use crate::journal::revert;
 use crate::platform::config::Config;
-use crate::platform::time;
 
 /// A reason is a sentence, not a file; it becomes part of the entry's description.
 const WHY_BYTES_MAX: usize = 500;
@@ -38,7 +37,7 @@ impl Revert {
             "--why is one line of at most {WHY_BYTES_MAX} bytes"
         );
         let postgres = super::database(config).await?;
-        let receipt = revert(&postgres.pool, &tenant, seq, &super::operator(), why, time::now()).await?;
+        let receipt = revert(&postgres.pool, &tenant, seq, &super::operator(), why).await?;
         if self.json {
             super::print_json(
                 &serde_json::json!({ "entryId": receipt.entry_id, "sequence": receipt.seq, "hash": receipt.hash, "reverses": format!("{tenant}/{seq}") }),

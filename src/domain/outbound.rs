@@ -104,6 +104,11 @@ struct RejectedData<'a> {
     dead_letter_id: &'a str,
 }
 
+/// As the journal hands it back: a zero comes without its decimals, and what is announced before it was read must have the same bytes.
+fn stored_text(amount: Decimal) -> String {
+    if amount.is_zero() { "0".to_owned() } else { amount.to_string() }
+}
+
 /// The event that announces an entry. Its id names the entry and the first half of its hash: stable for ever, and
 /// different should a restored ledger give the same place to another entry.
 #[must_use]
@@ -120,7 +125,7 @@ pub fn journal_event(entry: &ChainedEntry) -> OutboundEvent {
         side: line.side.as_str(),
         amount: amount_text(line.amount, line.currency),
         currency: line.currency.code(),
-        base_amount: line.base_amount.to_string(),
+        base_amount: stored_text(line.base_amount),
     });
     let data = JournalData {
         tenant_id: tenant,

@@ -15,6 +15,7 @@ use crate::domain::chain::Provenance;
 use crate::domain::disposition::{Failure, Reason};
 use crate::domain::ids::{EventId, EventType, TenantId};
 use crate::domain::json;
+use crate::platform::time;
 
 /// What the entry says made it, in the place of an event type and of a rule.
 const EVENT_TYPE: &str = "fis.entry.revert";
@@ -38,19 +39,14 @@ pub enum RevertError {
 ///
 /// # Errors
 /// There is no such entry, it is reversed already, or the books do not allow it now. Nothing is written then.
-pub async fn revert(
-    pool: &PgPool,
-    tenant: &TenantId,
-    seq: i64,
-    by: &str,
-    why: &str,
-    now: DateTime<Utc>,
-) -> Result<Receipt, RevertError> {
+pub async fn revert(pool: &PgPool, tenant: &TenantId, seq: i64, by: &str, why: &str) -> Result<Receipt, RevertError> {
     let mut transaction = pool.begin().await?;
     let mut heads = statements::lock_heads(&mut transaction, &[tenant.as_str()]).await?;
     let Some(head) = heads.remove(tenant) else {
         return Err(RevertError::NoTenant(tenant.to_string()));
     };
+    // Behind the lock: entries are posted in the order of their places.
+    let now = time::now();
     let books = books_in_force(&mut transaction, tenant, head.books_version).await?;
     let entry_id = crate::domain::ids::entry_id(tenant, seq);
     let Some(original) = event_of(&mut transaction, tenant, seq).await? else {

@@ -6,7 +6,7 @@ use std::time::Duration;
 use serde_json::{Value, json};
 
 use crate::support::broker::{FINANCE, Publisher, Received};
-use crate::support::events::{Message, cancellation, order, order_of, payment};
+use crate::support::events::{Message, books, cancellation, order, order_of, payment};
 use crate::support::load::{QUICK_RETRIES, TENANTS, mix};
 use crate::support::process::{FIS, Said};
 use crate::support::servers::Servers;
@@ -141,7 +141,11 @@ async fn a_resend_is_identical_and_goes_to_one_queue_or_to_everybody() {
 async fn what_is_announced_from_memory_has_the_bytes_of_what_is_read_back() {
     let setup = Setup { tenants: TENANTS, servers: Servers::shared().clone(), ..Setup::default() };
     let world = World::with("feed_memory", setup).await;
+    // So little that nothing is left of it in the base currency.
+    let rate = "\n[[rates]]\nfrom = \"JPY\"\nto = \"EUR\"\ndate = 2026-01-01\nrate = \"0.0001\"\n";
+    world.apply_books(&format!("{}{rate}", books("acme"))).await;
     let mut run = world.run_with(&QUICK_RETRIES).await;
+    world.publish(&[order_of("acme", "little", "JPY", "1", "0")]).await;
     world.publish(&mix("memory", 300)).await;
     world.rest(&mut run).await;
     let first = finance(&world).await;
