@@ -74,7 +74,6 @@ impl Pipeline {
             all.position = all.position.max(posted.position);
             all.batches.extend(posted.batches);
             all.entries.extend(posted.entries);
-            all.heads.extend(posted.heads);
             verdicts.extend(places.into_iter().zip(posted.verdicts));
         }
         verdicts.sort_by_key(|(place, _)| *place);
@@ -112,7 +111,6 @@ impl Pipeline {
             posted.verdicts.extend(second.verdicts);
             posted.batches.extend(second.batches);
             posted.entries.extend(second.entries);
-            posted.heads.extend(second.heads);
             return Ok(Committed { position: second.position.or(posted.position), ..posted });
         }
     }

@@ -1,5 +1,5 @@
-//! Decimals on their way to PostgreSQL. A batch has thousands, and sqlx takes two allocations and a few 128-bit divisions for each;
-//! the bytes are the same.
+//! Decimals on their way to PostgreSQL. A batch has thousands, and sqlx allocates and divides 128-bit numbers for each; the bytes
+//! are the same.
 
 use rust_decimal::Decimal;
 use sqlx::encode::IsNull;
