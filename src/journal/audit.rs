@@ -91,7 +91,7 @@ async fn begin(db: &mut PgConnection, snapshot: Option<&str>) -> Result<String, 
     let name = match snapshot {
         // The name comes from the server itself: hexadecimal digits and dashes.
         Some(name) => {
-            sqlx::raw_sql(sqlx::AssertSqlSafe(format!("set transaction snapshot '{name}'"))).execute(&mut *db).await?;
+            sqlx::raw_sql(&format!("set transaction snapshot '{name}'")).execute(&mut *db).await?;
             name.to_owned()
         }
         None => sqlx::query_scalar("select pg_export_snapshot()").fetch_one(&mut *db).await?,

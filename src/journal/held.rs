@@ -112,7 +112,7 @@ pub async fn release_events(
             .bind(&events)
             .fetch_all(&mut *transaction)
             .await?;
-    let freed: Vec<(String, String)> = sqlx::query_as(free("h.tenant_id = $1 and h.event_id = any($2)"))
+    let freed: Vec<(String, String)> = sqlx::query_as(&free("h.tenant_id = $1 and h.event_id = any($2)"))
         .bind(tenant.as_str())
         .bind(&events)
         .fetch_all(&mut *transaction)
@@ -157,7 +157,7 @@ async fn release_some(pool: &PgPool, filter: &HeldFilter) -> Result<u64, sqlx::E
     lock_heads(&mut transaction, &tenants).await?;
     // Only the tenants that are locked: one that came since is left alone.
     let freed: Vec<(String, String)> =
-        sqlx::query_as(free("h.tenant_id = any($1) and ($2::text is null or h.reason = $2)"))
+        sqlx::query_as(&free("h.tenant_id = any($1) and ($2::text is null or h.reason = $2)"))
             .bind(&tenants)
             .bind(filter.reason.as_deref())
             .fetch_all(&mut *transaction)
@@ -173,7 +173,7 @@ pub async fn free_waiting_for(db: &mut PgConnection, entries: &[ChainedEntry]) -
     let causes: Vec<String> =
         entries.iter().map(|entry| WaitsFor::Event(entry.origin.event_id.clone()).to_string()).collect();
     let freed: Vec<(String, String)> =
-        sqlx::query_as(free("(h.tenant_id, h.waits_for) in (select * from unnest($1::text[], $2::text[]))"))
+        sqlx::query_as(&free("(h.tenant_id, h.waits_for) in (select * from unnest($1::text[], $2::text[]))"))
             .bind(tenants)
             .bind(causes)
             .fetch_all(&mut *db)
@@ -196,7 +196,7 @@ pub async fn free_by_books(db: &mut PgConnection, books: &Books) -> Result<u64, 
     if gone.is_empty() {
         return Ok(0);
     }
-    let freed: Vec<(String, String)> = sqlx::query_as(free("h.tenant_id = $1 and h.waits_for = any($2)"))
+    let freed: Vec<(String, String)> = sqlx::query_as(&free("h.tenant_id = $1 and h.waits_for = any($2)"))
         .bind(books.tenant_id.as_str())
         .bind(gone)
         .fetch_all(&mut *db)
@@ -206,8 +206,8 @@ pub async fn free_by_books(db: &mut PgConnection, books: &Books) -> Result<u64, 
 
 /// The chosen events whose retry still waits: makes that due, in the outbox. A row that is due is left alone, and so is one
 /// that the relay has locked: it is being sent. The text is put together from constants only.
-fn free(chosen: &'static str) -> sqlx::AssertSqlSafe<String> {
-    sqlx::AssertSqlSafe(format!(
+fn free(chosen: &'static str) -> String {
+    format!(
         "with waiting as (
              select h.tenant_id, h.event_id, o.due_at, o.id
                from fis_held h
@@ -221,7 +221,7 @@ fn free(chosen: &'static str) -> sqlx::AssertSqlSafe<String> {
            from waiting w
           where o.due_at is not null and o.due_at = w.due_at and o.id = w.id
       returning w.tenant_id, w.event_id"
-    ))
+    )
 }
 
 /// Keeps the due times of held events those of their retries. Its own statement, and rarely needed: joined to the one before,

@@ -1,5 +1,6 @@
 //! The posting transaction. Mapped items enter, verdicts leave, and everything the verdicts say is committed. There is no
-//! timeout and no `select!` in this file: the server's own limits end what takes too long.
+//! timeout and no `select!` in this file: the server's own limits end what takes too long, and `Postgres::run` gives up a silent server
+//! together with the connection to it.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::time::Instant;

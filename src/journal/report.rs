@@ -58,7 +58,7 @@ pub async fn find_entries(
     // Within a tenant the sequence is the order; between tenants only the clock can tell. With a tenant the first sort
     // key is a constant, and PostgreSQL walks the primary key backwards.
     let by_account = if question.account.is_some() { HAS_ACCOUNT } else { "$5::text is null" };
-    let sql = sqlx::AssertSqlSafe(format!(
+    let sql = format!(
         "select e.tenant_id, e.seq
            from fis_journal_entry e
           where ($1::text is null or e.tenant_id = $1)
@@ -72,9 +72,9 @@ pub async fn find_entries(
                    case when $1::text is null then e.tenant_id end desc,
                    e.seq desc
           limit $7 offset $8"
-    ));
+    );
     // Planned anew each time: a plan for any question would be a bad plan for every one.
-    let rows = sqlx::query(sql)
+    let rows = sqlx::query(&sql)
         .persistent(false)
         .bind(question.tenant.as_ref().map(TenantId::as_str))
         .bind(question.from)
@@ -216,7 +216,7 @@ pub async fn sum_lines(
 ) -> Result<Vec<AccountSum>, sqlx::Error> {
     let dated = up_to(as_of);
     // The text is put together from constants only.
-    let sql = sqlx::AssertSqlSafe(format!(
+    let sql = format!(
         "select account_code, currency,
                 coalesce(sum(value) filter (where side = 'debit'), 0) as debit,
                 coalesce(sum(value) filter (where side = 'credit'), 0) as credit
@@ -228,9 +228,14 @@ pub async fn sum_lines(
                     and {dated}) line
           group by account_code, currency
           order by account_code, currency"
-    ));
-    let rows =
-        sqlx::query(sql).persistent(false).bind(tenant.as_str()).bind(as_of).bind(base.is_some()).fetch_all(db).await?;
+    );
+    let rows = sqlx::query(&sql)
+        .persistent(false)
+        .bind(tenant.as_str())
+        .bind(as_of)
+        .bind(base.is_some())
+        .fetch_all(db)
+        .await?;
     rows.iter().map(|row| sum(row, base)).collect()
 }
 
@@ -253,7 +258,7 @@ pub async fn find_unbalanced_entry(
     as_of: Option<NaiveDate>,
 ) -> Result<Option<i64>, sqlx::Error> {
     let dated = up_to(as_of);
-    let sql = sqlx::AssertSqlSafe(format!(
+    let sql = format!(
         "select l.seq
            from fis_journal_line l
           where l.tenant_id = $1
@@ -264,8 +269,8 @@ pub async fn find_unbalanced_entry(
                  and sum(case l.side when 'debit' then l.amount else -l.amount end) <> 0)
           order by l.seq
           limit 1"
-    ));
-    sqlx::query_scalar(sql).persistent(false).bind(tenant.as_str()).bind(as_of).fetch_optional(db).await
+    );
+    sqlx::query_scalar(&sql).persistent(false).bind(tenant.as_str()).bind(as_of).fetch_optional(db).await
 }
 
 /// Makes a transaction read one moment of the ledger, whatever is posted meanwhile.

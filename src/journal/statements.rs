@@ -81,8 +81,8 @@ pub async fn find_posted(
             any_held = true;
             continue;
         }
-        let receipt =
-            Receipt { seq: row.try_get("seq")?, entry_id: row.try_get("entry_id")?, hash: row.try_get("hash")? };
+        let text = |name| row.try_get::<&str, _>(name).map(Into::into);
+        let receipt = Receipt { seq: row.try_get("seq")?, entry_id: text("entry_id")?, hash: text("hash")? };
         posted.insert(event_key(&row)?, Posted { payload_hash: row.try_get("payload_hash")?, receipt });
     }
     Ok((posted, any_held))

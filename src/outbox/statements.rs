@@ -93,7 +93,7 @@ pub async fn rows(db: &mut PgConnection, road: Road, read: &Read) -> Result<Vec<
         }
     };
     let limit = i64::try_from(read.limit).unwrap_or(i64::MAX);
-    let query = sqlx::query(query).bind(read.after).bind(limit).bind(&read.aloft).bind(&read.without);
+    let query = sqlx::query(&query).bind(read.after).bind(limit).bind(&read.aloft).bind(&read.without);
     query.fetch_all(db).await?.iter().map(outbox_row).collect()
 }
 
@@ -137,7 +137,7 @@ pub async fn bodies(db: &mut PgConnection, road: Road, ids: &[i64]) -> Result<Ha
         Road::Ready => "select id, body from fis_outbox where due_at is null and id = any($1)",
         Road::Due => "select id, body from fis_outbox where due_at is not null and due_at <= now() and id = any($1)",
     };
-    let rows = sqlx::query(query).bind(ids).fetch_all(db).await?;
+    let rows = sqlx::query(&query).bind(ids).fetch_all(db).await?;
     rows.iter().map(|row| Ok((row.try_get(0)?, row.try_get(1)?))).collect()
 }
 
@@ -157,7 +157,7 @@ pub async fn remove(db: &mut PgConnection, road: Road, ids: &[i64]) -> Result<()
     };
     // Put together from constants only.
     let query = format!("delete from fis_outbox where {which} and id = any($1){without_waiting}");
-    sqlx::query(sqlx::AssertSqlSafe(query)).bind(ids).execute(db).await?;
+    sqlx::query(&query).bind(ids).execute(db).await?;
     Ok(())
 }
 

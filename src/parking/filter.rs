@@ -62,7 +62,7 @@ const WHERE: &str = r#"(cardinality($1::text[]) = 0 or id = any($1)) and ($2::te
      and ($9::text is null or currency = $9) and ($10::numeric is null or amount >= $10)
      and ($11::numeric is null or amount <= $11)"#;
 
-pub(super) type Query = sqlx::query::Query<'static, sqlx::Postgres, sqlx::postgres::PgArguments>;
+pub(super) type Query<'q> = sqlx::query::Query<'q, sqlx::Postgres, sqlx::postgres::PgArguments>;
 
 impl Filter {
     /// Nothing is asked for: every letter.
@@ -86,7 +86,7 @@ impl Filter {
         format!("{} and {WHERE}", self.scope.condition())
     }
 
-    pub(super) fn bind(&self, query: Query) -> Query {
+    pub(super) fn bind<'q>(&self, query: Query<'q>) -> Query<'q> {
         query
             .bind(self.ids.clone())
             .bind(self.reason.clone())

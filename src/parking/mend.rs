@@ -2,7 +2,7 @@
 //! transaction and signed; nothing but retention ever deletes, and retention only what is settled.
 
 use chrono::{DateTime, Utc};
-use sqlx::{AssertSqlSafe, PgConnection, PgPool, Row};
+use sqlx::{PgConnection, PgPool, Row};
 
 use super::filter::Filter;
 use super::replay::{Manner, Operator, Replay, Step, find, send_next};
@@ -135,11 +135,9 @@ pub async fn discard(
     let mut transaction = pool.begin().await?;
     who.sign(&mut transaction).await?;
     // The text is put together from constants only.
-    let lock = AssertSqlSafe(format!(
-        "select id from fis_dead_letter where {} order by id for update skip locked",
-        filter.condition()
-    ));
-    let rows = filter.bind(sqlx::query(lock)).fetch_all(&mut *transaction).await?;
+    let lock =
+        format!("select id from fis_dead_letter where {} order by id for update skip locked", filter.condition());
+    let rows = filter.bind(sqlx::query(&lock)).fetch_all(&mut *transaction).await?;
     let ids = rows.iter().map(|row| row.try_get("id")).collect::<Result<Vec<String>, _>>()?;
     if i64::try_from(ids.len()) != Ok(expected) {
         transaction.rollback().await?;

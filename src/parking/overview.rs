@@ -22,7 +22,7 @@ pub struct OpenLetters {
 /// The database is away.
 pub async fn open_letters(db: &mut PgConnection) -> Result<Vec<OpenLetters>, sqlx::Error> {
     let mut transaction = db.begin().await?;
-    sqlx::raw_sql("set local max_parallel_workers_per_gather = 0").execute(&mut *transaction).await?;
+    sqlx::query("set local max_parallel_workers_per_gather = 0").execute(&mut *transaction).await?;
     let open = sqlx::query_as(
         "select reason, currency, count(*) as letters, sum(amount) as amount, min(first_seen_at) as oldest
            from fis_dead_letter

@@ -3,7 +3,7 @@
 
 use chrono::{DateTime, Utc};
 use rust_decimal::Decimal;
-use sqlx::{AssertSqlSafe, PgConnection, Row};
+use sqlx::{PgConnection, Row};
 
 use super::filter::{Filter, PARAMETERS};
 
@@ -81,13 +81,13 @@ pub async fn list(
     look(db).await?;
     let condition = filter.condition();
     // The texts are put together from constants only.
-    let total = AssertSqlSafe(format!("select count(*) from fis_dead_letter where {condition}"));
-    let total: i64 = filter.bind(sqlx::query(total)).fetch_one(&mut *db).await?.try_get(0)?;
+    let total = format!("select count(*) from fis_dead_letter where {condition}");
+    let total: i64 = filter.bind(sqlx::query(&total)).fetch_one(&mut *db).await?.try_get(0)?;
     if total == 0 || limit == 0 {
         return Ok((Vec::new(), total));
     }
     let order = sort.order();
-    let page = AssertSqlSafe(format!(
+    let page = format!(
         "select {COLUMNS}
            from (select id, row_number() over (order by {order}) as place
                    from (select id, first_seen_at, amount from fis_dead_letter where {condition}
@@ -96,8 +96,8 @@ pub async fn list(
           order by page.place",
         PARAMETERS + 1,
         PARAMETERS + 2
-    ));
-    let rows = filter.bind(sqlx::query(page)).bind(limit).bind(offset).fetch_all(db).await?;
+    );
+    let rows = filter.bind(sqlx::query(&page)).bind(limit).bind(offset).fetch_all(db).await?;
     let letters = rows.iter().map(sqlx::FromRow::from_row).collect::<Result<_, _>>()?;
     Ok((letters, total))
 }
@@ -111,11 +111,11 @@ pub type Sums = Vec<(Option<String>, i64, Option<Decimal>)>;
 /// The database is away.
 pub async fn sums(db: &mut PgConnection, filter: &Filter) -> Result<Sums, sqlx::Error> {
     // The text is put together from constants only.
-    let sums = AssertSqlSafe(format!(
+    let sums = format!(
         "select currency, count(*), sum(amount) from fis_dead_letter where {} group by currency order by currency nulls last",
         filter.condition()
-    ));
-    let rows = filter.bind(sqlx::query(sums)).fetch_all(db).await?;
+    );
+    let rows = filter.bind(sqlx::query(&sums)).fetch_all(db).await?;
     rows.iter().map(sqlx::FromRow::from_row).collect()
 }
 
@@ -153,7 +153,7 @@ pub async fn groups(
 ) -> Result<(Vec<GroupName>, Vec<GroupMoney>), sqlx::Error> {
     look(db).await?;
     // The text is put together from constants only.
-    let money = AssertSqlSafe(format!(
+    let money = format!(
         "select group_id, currency, count(*) as letters, sum(amount) as amount, min(first_seen_at) as oldest,
                 max(first_seen_at) as newest,
                 count(*) filter (where first_seen_at >= ${at} - interval '1 day') as today,
@@ -164,20 +164,20 @@ pub async fn groups(
           group by group_id, currency",
         condition = filter.condition(),
         at = PARAMETERS + 1
-    ));
-    let rows = filter.bind(sqlx::query(money)).bind(now).fetch_all(&mut *db).await?;
+    );
+    let rows = filter.bind(sqlx::query(&money)).bind(now).fetch_all(&mut *db).await?;
     let money: Vec<GroupMoney> = rows.iter().map(sqlx::FromRow::from_row).collect::<Result<_, _>>()?;
     let mut ids: Vec<&str> = money.iter().map(|group| group.group_id.as_str()).collect();
     ids.sort_unstable();
     ids.dedup();
     let condition = filter.scope.condition();
-    let names = AssertSqlSafe(format!(
+    let names = format!(
         "select g.id as group_id, d.reason, d.rule_name, d.fingerprint
            from unnest($1::text[]) as g (id)
           cross join lateral (select reason, rule_name, fingerprint from fis_dead_letter
                                where {condition} and group_id = g.id order by group_id, first_seen_at, id limit 1) d"
-    ));
-    let names = sqlx::query_as(names).bind(ids).fetch_all(db).await?;
+    );
+    let names = sqlx::query_as(&names).bind(ids).fetch_all(db).await?;
     Ok((names, money))
 }
 
@@ -208,8 +208,8 @@ const WHOLE: &str =
 /// # Errors
 /// The database is away.
 pub async fn whole(db: &mut PgConnection, id: &str) -> Result<Option<Whole>, sqlx::Error> {
-    let one = AssertSqlSafe(format!("select {COLUMNS}, {WHOLE} from fis_dead_letter d where id = $1"));
-    sqlx::query_as(one).bind(id.to_owned()).fetch_optional(db).await
+    let one = format!("select {COLUMNS}, {WHOLE} from fis_dead_letter d where id = $1");
+    sqlx::query_as(&one).bind(id.to_owned()).fetch_optional(db).await
 }
 
 /// The letters behind `after`, oldest first, whole: for an export or a rehearsal, a page at a time.
@@ -223,7 +223,7 @@ pub async fn whole_page(
     limit: i64,
 ) -> Result<Vec<Whole>, sqlx::Error> {
     let (at, id) = after.unzip();
-    let page = AssertSqlSafe(format!(
+    let page = format!(
         "select {COLUMNS}, {WHOLE}
            from (select id from fis_dead_letter
                   where {condition} and (${a}::timestamptz is null or (first_seen_at, id) > (${a}, ${b}))
@@ -234,7 +234,7 @@ pub async fn whole_page(
         a = PARAMETERS + 1,
         b = PARAMETERS + 2,
         c = PARAMETERS + 3
-    ));
-    let rows = filter.bind(sqlx::query(page)).bind(at).bind(id).bind(limit).fetch_all(db).await?;
+    );
+    let rows = filter.bind(sqlx::query(&page)).bind(at).bind(id).bind(limit).fetch_all(db).await?;
     rows.iter().map(sqlx::FromRow::from_row).collect()
 }

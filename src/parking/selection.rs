@@ -5,7 +5,7 @@ use std::time::Instant;
 
 use chrono::{DateTime, Utc};
 use rust_decimal::Decimal;
-use sqlx::{AssertSqlSafe, PgConnection, PgPool};
+use sqlx::{PgConnection, PgPool};
 
 use super::filter::{Filter, PARAMETERS};
 use super::replay::{Manner, Operator, Replay, find};
@@ -81,7 +81,7 @@ async fn freeze(db: &mut PgConnection, filter: &Filter, replay: i64) -> Result<i
     let (mut seen_at, mut id, mut letters) = (DateTime::<Utc>::UNIX_EPOCH, String::new(), 0);
     loop {
         let asked = Instant::now();
-        let query = filter.bind(sqlx::query(AssertSqlSafe(next.clone())));
+        let query = filter.bind(sqlx::query(&next));
         let last = query.bind(seen_at).bind(id).bind(PART).bind(replay).bind(letters).fetch_optional(&mut *db).await?;
         let Some(last) = last else { return Ok(letters) };
         let (last_seen_at, last_id, frozen): (DateTime<Utc>, String, i64) = sqlx::FromRow::from_row(&last)?;

@@ -81,7 +81,7 @@ async fn insert(
     }
     let days: Vec<Option<NaiveDate>> = letters.iter().map(|(_, day)| *day).collect();
     // The text is put together from constants only.
-    let written: Vec<String> = sqlx::query_scalar(sqlx::AssertSqlSafe(format!(
+    let written: Vec<String> = sqlx::query_scalar(&format!(
         "with written as (
              insert into fis_dead_letter as d
                     (id, tenant_id, event_id, event_type, routing_key, lane, reason, detail, message_id, correlation_id,
@@ -107,7 +107,7 @@ async fn insert(
                  on conflict (tenant_id, received_on, outcome, currency)
                  do update set events = r.events + excluded.events, amount = r.amount + excluded.amount)
          select id from written"
-    )))
+    ))
     .bind(column!(letter => letter.id.as_str()))
     .bind(column!(letter => letter.identity.tenant_id.as_ref().map(TenantId::as_str)))
     .bind(column!(letter => letter.identity.event_id.as_ref().map(EventId::as_str)))

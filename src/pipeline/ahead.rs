@@ -6,7 +6,7 @@
 use std::sync::{Mutex, PoisonError};
 
 use super::Pipeline;
-use super::posting::Share;
+use super::posting::{POST, Share};
 use crate::intake::Lane;
 use crate::journal::{Committed, Draft, DraftError, Heads, draft, post_draft};
 use crate::outbox;
@@ -91,7 +91,7 @@ impl Pipeline {
     /// Posts a draft. `None`: nothing was written, or nobody knows; it is to be mapped and posted as any other.
     pub(super) async fn post_draft(&self, lane: Lane, draft: Draft, events: usize) -> Option<Committed> {
         let turn = self.turns.wait(lane, events).await;
-        let posted = self.postgres.with_kept(async |db| post_draft(db, draft, outbox::properties_text).await).await;
+        let posted = self.postgres.run(POST, async |db| post_draft(db, draft, outbox::properties_text).await).await;
         drop(turn);
         match posted {
             Ok(posted) => {

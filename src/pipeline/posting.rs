@@ -18,8 +18,11 @@ use crate::outbox;
 use crate::platform::health::Part;
 use crate::platform::metrics;
 use crate::platform::mutants::{self, mutant};
-use crate::platform::postgres::Fault;
+use crate::platform::postgres::{Fault, Work};
 use crate::platform::time::Backoff;
+
+/// The posting transaction; drafted batches and others take turns on one connection.
+pub(super) const POST: Work = Work::often("journal.post");
 
 impl Pipeline {
     /// Never, except as a mutant: whether the broker is told before the commit.
@@ -144,7 +147,7 @@ impl Pipeline {
         stop: &CancellationToken,
     ) -> Result<Attempt, PipelineError> {
         let turn = self.turns.wait(lane, items.len()).await;
-        let posted = self.postgres.with_kept(async |db| journal::post(db, items, outbox::properties_text).await).await;
+        let posted = self.postgres.run(POST, async |db| journal::post(db, items, outbox::properties_text).await).await;
         // An outage is sat out without the turn: another lane may have nothing to do with it.
         drop(turn);
         let error = match posted {

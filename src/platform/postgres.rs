@@ -1,6 +1,5 @@
-//! PostgreSQL: the pool, the schema's version, and what an error means. Nothing here wraps a transaction in a timeout or
-//! a `select!`: a cancelled `begin` would leave an open transaction in the pool. The server does the limiting, and the socket
-//! where nothing is heard of the server.
+//! PostgreSQL: the pool, the schema's version, and what an error means. A transaction is never dropped on a connection that goes back
+//! to the pool: the server limits statements and waits for locks, and `run` (`work`) gives a silent connection up whole.
 
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex};
@@ -8,20 +7,18 @@ use std::time::Duration;
 
 use sqlx::migrate::Migrator;
 use sqlx::postgres::{PgConnectOptions, PgPoolOptions};
-use sqlx::{Connection, PgPool, Row};
+use sqlx::{PgPool, Row};
 
 use super::config;
-use kept::Kept;
+use work::{IDLE_UNTESTED, Kept};
 
-mod kept;
 mod numeric;
+mod work;
 
 pub use numeric::Numeric;
+pub use work::Work;
 
 static MIGRATOR: Migrator = sqlx::migrate!();
-
-/// A connection that rested for longer is asked whether it lives before it is used.
-const IDLE_UNTESTED: Duration = Duration::from_secs(1);
 
 /// What a failed statement means for the work it was part of.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -82,7 +79,9 @@ pub struct Postgres {
     pub pool: PgPool,
     /// How often a connection was made.
     connections: Arc<AtomicU64>,
-    kept: Arc<Mutex<Option<Kept>>>,
+    kept: Arc<Mutex<Vec<Kept>>>,
+    /// How long `run` waits for a piece of work; `None` in a command.
+    answer_limit: Option<Duration>,
 }
 
 impl Postgres {
@@ -91,23 +90,26 @@ impl Postgres {
     /// # Errors
     /// The URL cannot be read.
     pub fn new(config: &config::Database) -> Result<Self, PostgresError> {
-        Self::with(config, &[])
+        Self::with(config, &[], None)
     }
 
     /// For a service. Everything it asks has an index, and its plans are made once: one that was made while a table was small or
-    /// empty, the outbox above all, must not read all of it when it is full (ADR 26). And from now on this process gives
-    /// up a connection on which no answer comes: the server itself ends a statement after `statement_timeout_ms`; who has heard
-    /// nothing for the time of a lock beyond that is not going to. A command may ask questions that take an hour.
+    /// empty, the outbox above all, must not read all of it when it is full (ADR 26). And its work has a limit (`run`): the server ends
+    /// a statement after `statement_timeout_ms` and a wait for a lock after `lock_timeout_ms`.
     ///
     /// # Errors
     /// The URL cannot be read.
     pub fn serving(config: &config::Database) -> Result<Self, PostgresError> {
-        sqlx_core::net::answer_within(Duration::from_millis(config.statement_timeout_ms + config.lock_timeout_ms));
         // Where there is nothing but to read all, that counts as so dear that the statement would be compiled.
-        Self::with(config, &[("enable_seqscan", "off"), ("jit", "off")])
+        let limit = Duration::from_millis(config.statement_timeout_ms + config.lock_timeout_ms);
+        Self::with(config, &[("enable_seqscan", "off"), ("jit", "off")], Some(limit))
     }
 
-    fn with(config: &config::Database, settings: &[(&str, &str)]) -> Result<Self, PostgresError> {
+    fn with(
+        config: &config::Database,
+        settings: &[(&str, &str)],
+        answer_limit: Option<Duration>,
+    ) -> Result<Self, PostgresError> {
         // sqlx reads any scheme, and an empty text, as an address of its own.
         let url = config.url.expose();
         if !["postgres://", "postgresql://"].iter().any(|scheme| url.starts_with(scheme)) {
@@ -136,13 +138,12 @@ impl Postgres {
             // One that has just answered is not asked again: that would be a round trip of every transaction.
             .test_before_acquire(false)
             .before_acquire(|connection, used| {
-                Box::pin(async move {
-                    if used.idle_for >= IDLE_UNTESTED {
-                        connection.ping().await?;
-                    }
-                    Ok(true)
-                })
+                Box::pin(
+                    async move { if used.idle_for >= IDLE_UNTESTED { work::test(connection).await } else { Ok(true) } },
+                )
             })
+            // Before sqlx tests it without a limit: a connection to a server that is silent would stay with that test for good.
+            .after_release(|connection, _| Box::pin(work::test(connection)))
             .after_connect({
                 let connections = Arc::clone(&connections);
                 move |_, _| {
@@ -151,7 +152,7 @@ impl Postgres {
                 }
             })
             .connect_lazy_with(options);
-        Ok(Self { pool, connections, kept: Arc::default() })
+        Ok(Self { pool, connections, kept: Arc::default(), answer_limit })
     }
 
     /// How often a connection was made: as long as it stays the same, the server behind it is the same too.

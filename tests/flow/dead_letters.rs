@@ -463,7 +463,7 @@ async fn retention_removes_only_what_is_settled_and_logs_it() {
         "delete from fis_operator_log",
         "update fis_operator_log set by = 'x'",
     ] {
-        assert!(sqlx::raw_sql(sql).execute(&world.pool).await.is_err(), "{sql}");
+        assert!(sqlx::raw_sql(&sql).execute(&world.pool).await.is_err(), "{sql}");
     }
     world.sql("update fis_dead_letter set status = 'discarded', settled_at = now() where event_id = 'x-1'").await;
     let astray = "update fis_dead_letter set status = 'replaying', settled_at = null where event_id = 'x-1'";

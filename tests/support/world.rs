@@ -13,7 +13,7 @@ use fis::platform::config;
 use fis::platform::postgres::Postgres;
 use serde_json::json;
 use sqlx::postgres::PgPoolOptions;
-use sqlx::{AssertSqlSafe, Connection as _, PgConnection, PgPool};
+use sqlx::{Connection as _, PgConnection, PgPool};
 use tokio::sync::{OnceCell, Semaphore, SemaphorePermit};
 
 use super::events::{Message, books};
@@ -226,12 +226,12 @@ fn first_uri(servers: &Servers) -> lapin::uri::AMQPUri {
 }
 
 async fn execute(admin: &mut PgConnection, sql: &str) {
-    sqlx::raw_sql(AssertSqlSafe(sql.to_owned())).execute(admin).await.unwrap_or_else(|error| panic!("{sql}: {error}"));
+    sqlx::raw_sql(sql).execute(admin).await.unwrap_or_else(|error| panic!("{sql}: {error}"));
 }
 
 async fn drop_database(admin: &mut PgConnection, name: &str) {
     let sql = format!("drop database if exists {name} with (force)");
-    let _ = sqlx::raw_sql(AssertSqlSafe(sql)).execute(admin).await;
+    let _ = sqlx::raw_sql(&sql).execute(admin).await;
 }
 
 /// A migrated database to copy from, named after its migrations, so that later runs find it. Made under a lock.

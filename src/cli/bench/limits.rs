@@ -66,9 +66,7 @@ async fn copy(pool: &PgPool, events: usize) -> anyhow::Result<u64> {
         .await?;
         let twin = format!("bench_{table}");
         // Our own names, none from outside.
-        sqlx::raw_sql(sqlx::AssertSqlSafe(format!("create table {twin} (like {table} including all)")))
-            .execute(&mut *db)
-            .await?;
+        sqlx::raw_sql(&format!("create table {twin} (like {table} including all)")).execute(&mut *db).await?;
         let from = format!("copy (select {columns} from {table} where seq <= {events}) to stdout");
         let rows: Vec<_> = db.copy_out_raw(&from).await?.collect().await;
         let rows: Vec<u8> = rows.into_iter().collect::<Result<Vec<_>, _>>()?.concat();

@@ -40,7 +40,7 @@ impl Place {
         own.database.url = elsewhere(config.database.url.expose(), &name).as_str().into();
         let postgres = Postgres::new(&own.database)?;
         // The name is ours: letters, digits and underscores.
-        sqlx::raw_sql(sqlx::AssertSqlSafe(format!("create database {name}"))).execute(&admin.pool).await?;
+        sqlx::raw_sql(&format!("create database {name}")).execute(&admin.pool).await?;
         let place = Self { config: own, postgres, redis, admin, management, name };
         match place.prepare(&user).await {
             Ok(()) => Ok(place),
@@ -67,7 +67,8 @@ impl Place {
     /// Best effort: what is left over is named after us.
     pub async fn remove(self) {
         self.postgres.pool.close().await;
-        let dropped = sqlx::raw_sql(sqlx::AssertSqlSafe(format!("drop database if exists {} with (force)", self.name)));
+        let statement = format!("drop database if exists {} with (force)", self.name);
+        let dropped = sqlx::raw_sql(&statement);
         if let Err(error) = dropped.execute(&self.admin.pool).await {
             eprintln!("cannot drop the database {}: {error}", self.name);
         }

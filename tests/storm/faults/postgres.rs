@@ -129,7 +129,7 @@ const TERMINATE: &str = "select pg_terminate_backend(pid) from pg_stat_activity
 async fn set(world: &World, setting: &str) -> Result<()> {
     let mut session = world.servers.sql("postgres").await?;
     session.execute("set default_transaction_read_only = off").await?;
-    sqlx::raw_sql(sqlx::AssertSqlSafe(format!("alter system set {setting}"))).execute(&mut session).await?;
+    sqlx::raw_sql(&format!("alter system set {setting}")).execute(&mut session).await?;
     session.execute("select pg_reload_conf()").await?;
     Ok(())
 }

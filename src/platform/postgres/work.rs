@@ -1,0 +1,120 @@
+//! The one door through which a service's tasks use PostgreSQL. A named piece of work enters, its result leaves; a connection on which no
+//! answer comes is never given back to the pool.
+
+use std::sync::{MutexGuard, PoisonError};
+use std::time::{Duration, Instant};
+
+use sqlx::pool::PoolConnection;
+use sqlx::{Connection, PgConnection};
+
+use super::Postgres;
+
+/// A connection that rested for longer is asked whether it lives before it is used.
+pub(super) const IDLE_UNTESTED: Duration = Duration::from_secs(1);
+
+/// The longest wait for a sign of life: a server that needs longer for an empty question is of no use to anybody.
+const PING_MAX: Duration = Duration::from_secs(1);
+
+/// A kind of work that PostgreSQL does for a task of the service.
+#[derive(Debug, Clone, Copy)]
+pub struct Work {
+    pub name: &'static str,
+    keeps_connection: bool,
+}
+
+impl Work {
+    /// Work that takes any connection and gives it back.
+    #[must_use]
+    pub const fn of(name: &'static str) -> Self {
+        Self { name, keeps_connection: false }
+    }
+
+    /// Work that is done again at once, mostly: it keeps its connection for the next time. The session behind it has plans, tables
+    /// and indexes at hand; the pool gives its connections out by turns, and each session would be the one that has rested longest.
+    #[must_use]
+    pub const fn often(name: &'static str) -> Self {
+        Self { name, keeps_connection: true }
+    }
+}
+
+/// A connection that has just done some work, and when.
+pub(super) struct Kept {
+    name: &'static str,
+    connection: PoolConnection<sqlx::Postgres>,
+    since: Instant,
+}
+
+impl Postgres {
+    /// Does a piece of work on one connection. In a service it has a limit: the server itself ends a statement or a wait for a lock that takes
+    /// too long, so who has heard nothing for longer than both is not going to (a proxy may acknowledge bytes that it does not
+    /// forward; TCP cannot tell). Then the work is dropped **with** its connection, which is detached from the pool: the server rolls
+    /// back when it notices, whether a commit was done is unknown, and the next try finds out. A command has no limit: its questions may take an hour.
+    ///
+    /// A connection is kept (`Work::often`) only after success; one of each name at most, so that others find one while this rests.
+    ///
+    /// # Errors
+    /// No connection could be had, the work failed, or no answer came within the limit.
+    pub async fn run<T, E: From<sqlx::Error>>(
+        &self,
+        work: Work,
+        act: impl AsyncFnOnce(&mut PgConnection) -> Result<T, E>,
+    ) -> Result<T, E> {
+        let mut connection = match self.take_kept(work).await {
+            Some(connection) => connection,
+            None => self.pool.acquire().await?,
+        };
+        let done = match self.answer_limit {
+            None => Some(act(&mut connection).await),
+            // The act is gone when this returns, and with it whatever borrowed the connection.
+            Some(limit) => tokio::time::timeout(limit, act(&mut connection)).await.ok(),
+        };
+        let Some(done) = done else {
+            drop(connection.detach());
+            return Err(E::from(silent(work.name)));
+        };
+        if done.is_ok() && work.keeps_connection {
+            self.keep(Kept { name: work.name, connection, since: Instant::now() });
+        }
+        done
+    }
+
+    /// The connection that last did such work, if it still lives.
+    async fn take_kept(&self, work: Work) -> Option<PoolConnection<sqlx::Postgres>> {
+        let place = |kept: &Vec<Kept>| kept.iter().position(|kept| kept.name == work.name);
+        let mut found = {
+            let mut kept = self.kept();
+            let found = place(&kept)?;
+            kept.swap_remove(found)
+        };
+        if found.since.elapsed() >= IDLE_UNTESTED && !lives(&mut found.connection).await {
+            drop(found.connection.detach());
+            return None;
+        }
+        Some(found.connection)
+    }
+
+    fn keep(&self, new: Kept) {
+        let mut kept = self.kept();
+        // Two of one name were at work at once: the pool takes the other back.
+        kept.retain(|old| old.name != new.name);
+        kept.push(new);
+    }
+
+    fn kept(&self) -> MutexGuard<'_, Vec<Kept>> {
+        self.kept.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+/// Whether the server behind a connection answers within `PING_MAX`.
+async fn lives(connection: &mut PgConnection) -> bool {
+    matches!(tokio::time::timeout(PING_MAX, connection.ping()).await, Ok(Ok(())))
+}
+
+/// A test for the pool's hooks: an error makes the pool drop the connection without a goodbye.
+pub(super) async fn test(connection: &mut PgConnection) -> Result<bool, sqlx::Error> {
+    if lives(connection).await { Ok(true) } else { Err(silent("test")) }
+}
+
+fn silent(name: &str) -> sqlx::Error {
+    sqlx::Error::Io(std::io::Error::new(std::io::ErrorKind::TimedOut, format!("PostgreSQL has not answered: {name}")))
+}
