@@ -17,6 +17,7 @@
 //! Start reading at [`pipeline`].
 
 pub mod cli;
+pub mod desk;
 pub mod domain;
 pub mod intake;
 pub mod journal;

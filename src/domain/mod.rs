@@ -16,6 +16,7 @@ pub mod fx;
 pub mod ids;
 pub mod json;
 pub mod money;
+pub mod operator;
 pub mod outbound;
 pub mod period;
 pub mod retry;
