@@ -149,7 +149,7 @@ impl Cli {
 
 async fn migrate(config: &Config) -> anyhow::Result<ExitCode> {
     let postgres = Postgres::new(&config.database)?;
-    let (before, after) = postgres.migrate().await?;
+    let (before, after) = crate::store::schema::migrate(&postgres).await?;
     if before == after {
         println!("the database is at version {after} already");
     } else {
@@ -161,7 +161,7 @@ async fn migrate(config: &Config) -> anyhow::Result<ExitCode> {
 /// A database for a command that reads; refuses one of another version.
 async fn database(config: &Config) -> anyhow::Result<Postgres> {
     let postgres = Postgres::new(&config.database)?;
-    postgres.check_version().await?;
+    crate::store::schema::check_version(&postgres).await?;
     Ok(postgres)
 }
 

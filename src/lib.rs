@@ -26,3 +26,4 @@ pub mod parking;
 pub mod pipeline;
 pub mod platform;
 pub mod service;
+pub mod store;

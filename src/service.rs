@@ -7,19 +7,14 @@ pub mod mirror;
 mod once;
 mod tasks;
 
-use std::collections::HashMap;
 use std::sync::Arc;
 use std::time::Duration;
 
-use futures::future::BoxFuture;
 use tokio_util::sync::CancellationToken;
 
-use crate::domain::chain::ChainedEntry;
 use crate::domain::ids::TenantId;
-use crate::journal;
 use crate::journal::books::{BooksError, BooksShelf};
-use crate::journal::read::Place;
-use crate::outbox::{self, Entries, Recent, Relay};
+use crate::outbox::{self, Relay};
 use crate::parking::{Parking, TenantDay};
 use crate::pipeline::Pipeline;
 use crate::platform::amqp::management::Management;
@@ -32,6 +27,8 @@ use crate::platform::mutants::{self, mutant};
 use crate::platform::postgres::{self, Postgres, PostgresError};
 use crate::platform::redis::{Redis, RedisError};
 use crate::platform::time::Backoff;
+use crate::store::journal::write::drop_unique;
+use crate::store::schema::{self, SchemaError};
 use tasks::Tasks;
 
 #[derive(Debug, thiserror::Error)]
@@ -42,6 +39,8 @@ pub enum ServiceError {
     Topology(String),
     #[error(transparent)]
     Postgres(#[from] PostgresError),
+    #[error(transparent)]
+    Schema(#[from] SchemaError),
     #[error(transparent)]
     Redis(#[from] RedisError),
     #[error(transparent)]
@@ -143,15 +142,15 @@ async fn prepare(config: &Config, health: &Health, stop: &CancellationToken) -> 
 
 /// Refuses a database of another version; warns of one that may forget what it has committed.
 async fn check_database(postgres: &Postgres, books: &BooksShelf) -> Result<(), ServiceError> {
-    postgres.check_version().await?;
+    schema::check_version(postgres).await?;
     for setting in postgres.unsafe_settings().await.map_err(PostgresError::from)? {
         tracing::warn!(
             "PostgreSQL runs with {setting} off: after a crash of its machine, commits that were acknowledged may be gone"
         );
     }
-    books.refresh(&postgres.pool).await?;
+    books.refresh(postgres).await?;
     if mutant(mutants::UNIQUE_DROPPED) {
-        journal::drop_unique(&postgres.pool).await.map_err(PostgresError::from)?;
+        drop_unique(&postgres.pool).await.map_err(PostgresError::from)?;
     }
     Ok(())
 }
@@ -202,7 +201,7 @@ fn start(config: &Config, parts: &Parts, health: &Health, tasks: &mut Tasks) {
         poll: Duration::from_millis(config.outbox.poll_ms),
         wake: Arc::clone(&pipeline.wake),
         health: health.clone(),
-        entries: Arc::new(Handed { postgres: postgres.clone(), recent: Arc::clone(&pipeline.recent) }),
+        recent: Arc::clone(&pipeline.recent),
     };
     let parking = Parking {
         postgres,
@@ -232,42 +231,6 @@ fn tenant_day(books: BooksShelf) -> TenantDay {
     Box::new(move |tenant, instant| {
         books.view().get(tenant).map_or_else(|| instant.date_naive(), |books| books.calendar.local_date(instant))
     })
-}
-
-/// The journal, as the relay reads it.
-struct Journal;
-
-impl Entries for Journal {
-    fn read<'a>(
-        &'a self,
-        db: &'a mut sqlx::PgConnection,
-        places: &'a [Place],
-    ) -> BoxFuture<'a, Result<HashMap<Place, ChainedEntry>, sqlx::Error>> {
-        Box::pin(journal::read::entries(db, places))
-    }
-}
-
-/// The same, with what this process has just committed at hand.
-struct Handed {
-    postgres: Postgres,
-    recent: Arc<Recent>,
-}
-
-impl Entries for Handed {
-    fn read<'a>(
-        &'a self,
-        db: &'a mut sqlx::PgConnection,
-        places: &'a [Place],
-    ) -> BoxFuture<'a, Result<HashMap<Place, ChainedEntry>, sqlx::Error>> {
-        Box::pin(async {
-            let mut entries = self.recent.take(self.postgres.connections(), places);
-            let others: Vec<Place> = places.iter().filter(|place| !entries.contains_key(*place)).cloned().collect();
-            if !others.is_empty() {
-                entries.extend(journal::read::entries(db, &others).await?);
-            }
-            Ok(entries)
-        })
-    }
 }
 
 /// True: told to stop.

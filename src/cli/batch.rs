@@ -6,8 +6,8 @@ use serde_json::json;
 
 use super::printable;
 use crate::domain::ids::{EventId, TenantId};
-use crate::journal::find_batch;
 use crate::platform::config::Config;
+use crate::store::batches::find_batch;
 
 #[derive(clap::Subcommand)]
 pub enum BatchCommand {

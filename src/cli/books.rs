@@ -15,6 +15,7 @@ use crate::domain::period::Period;
 use crate::journal::books::{self, Against, BooksError, Outlook};
 use crate::platform::config::Config;
 use crate::platform::postgres::Postgres;
+use crate::store::books as stored;
 
 /// Wrong usage: somebody has to confirm, and nobody is there.
 const NOT_CONFIRMED: u8 = 2;
@@ -208,10 +209,10 @@ fn confirmed(outlook: &Outlook) -> anyhow::Result<bool> {
 
 async fn show(config: &Config, tenant: &str, version: Option<i32>, json: bool) -> anyhow::Result<ExitCode> {
     let postgres = super::database(config).await?;
-    let Some(stored) = books::read(&postgres.pool, tenant, version).await? else {
+    let Some(stored) = stored::read(&postgres.pool, tenant, version).await? else {
         anyhow::bail!("tenant `{tenant}` has no such books");
     };
-    let books::StoredBooks { version, applied_at: at, applied_by: by, source } = stored;
+    let stored::StoredBooks { version, applied_at: at, applied_by: by, source } = stored;
     if json {
         super::print_json(
             &json!({ "tenantId": tenant, "version": version, "appliedAt": at, "appliedBy": by, "source": source }),
@@ -224,12 +225,12 @@ async fn show(config: &Config, tenant: &str, version: Option<i32>, json: bool) -
 
 async fn versions(config: &Config, tenant: &str, json: bool) -> anyhow::Result<ExitCode> {
     let postgres = super::database(config).await?;
-    let versions = books::versions(&postgres.pool, tenant).await?;
+    let versions = stored::versions(&postgres.pool, tenant).await?;
     if versions.is_empty() {
         anyhow::bail!("tenant `{tenant}` has no books");
     }
     if json {
-        let one = |line: &books::VersionLine| json!({ "version": line.version, "appliedAt": line.applied_at, "appliedBy": line.applied_by, "inForce": line.in_force });
+        let one = |line: &stored::VersionLine| json!({ "version": line.version, "appliedAt": line.applied_at, "appliedBy": line.applied_by, "inForce": line.in_force });
         super::print_json(&json!({ "tenantId": tenant, "versions": versions.iter().map(one).collect::<Vec<_>>() }))?;
         return Ok(ExitCode::SUCCESS);
     }

@@ -6,11 +6,12 @@ use std::process::ExitCode;
 use anyhow::Context;
 
 use crate::domain::checkpoint::{Checkpoint, signed_text};
-use crate::journal::audit;
 use crate::platform::config::Config;
 use crate::platform::postgres::Postgres;
 use crate::platform::signing::Signer;
 use crate::platform::time;
+use crate::store::audit::hash_at;
+use crate::store::heads;
 
 #[derive(clap::Args)]
 pub struct CheckpointCommand {}
@@ -19,7 +20,7 @@ impl CheckpointCommand {
     pub async fn run(self, config: &Config) -> anyhow::Result<ExitCode> {
         let signer = Signer::new(&config.audit.signing_key)?;
         let postgres = super::database(config).await?;
-        let heads = audit::heads(&postgres.pool).await?;
+        let heads = heads::all(&postgres.pool).await?;
         let at = time::now();
         let signature = signer.sign(&signed_text(at, &heads));
         super::print_json(&Checkpoint { at, heads, public_key: signer.public_key(), signature })?;
@@ -40,7 +41,7 @@ pub async fn hold_to(config: &Config, postgres: &Postgres, file: &Path) -> anyho
     );
     let mut faults = Vec::new();
     for head in &checkpoint.heads {
-        let hash = audit::hash_at(&postgres.pool, &head.tenant_id, head.sequence).await?;
+        let hash = hash_at(&postgres.pool, &head.tenant_id, head.sequence).await?;
         if hash.as_deref() != Some(&head.hash) {
             let found = if hash.is_some() { "has another hash" } else { "is gone" };
             faults.push(format!(

@@ -12,8 +12,9 @@ use sqlx::PgConnection;
 use crate::domain::export::{Exporter, Format};
 use crate::domain::ids::TenantId;
 use crate::domain::money::Currency;
-use crate::journal::report;
 use crate::platform::config::Config;
+use crate::store::heads::last_seq;
+use crate::store::journal::pages as report;
 
 #[derive(clap::Args)]
 pub struct Export {
@@ -82,7 +83,7 @@ impl Export {
 
     /// Everything up to the head of now; entries posted meanwhile belong to the next export.
     async fn write(&self, db: &mut PgConnection, mut sink: impl Write, progress: impl Fn(u64)) -> anyhow::Result<u64> {
-        let last = report::last_seq(db, &self.tenant).await?.unwrap_or_default();
+        let last = last_seq(db, &self.tenant).await?.unwrap_or_default();
         // Read after the head: whatever account and currency an entry up to it has is among these.
         let books = super::books_of(db, &self.tenant).await?;
         let mut currencies: Vec<Currency> =

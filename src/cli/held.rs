@@ -9,8 +9,9 @@ use serde_json::json;
 use super::printable;
 use crate::domain::disposition::{Disposition, Reason};
 use crate::domain::ids::{EventId, TenantId};
-use crate::journal::held::{self, HeldFilter, Released};
+use crate::journal::held::{self, Released};
 use crate::platform::config::Config;
+use crate::store::held::{HeldFilter, list};
 
 /// Wrong usage: somebody has to confirm, and nobody is there.
 const NOT_CONFIRMED: u8 = 2;
@@ -78,7 +79,7 @@ impl List {
         let postgres = super::database(config).await?;
         let mut db = postgres.pool.acquire().await?;
         let filter = HeldFilter { tenant: self.tenant, reason: self.reason };
-        let (events, total) = held::list(&mut db, &filter, self.limit, self.offset).await?;
+        let (events, total) = list(&mut db, &filter, self.limit, self.offset).await?;
         if self.json {
             super::print_json(&json!({ "held": events, "total": total }))?;
             return Ok(ExitCode::SUCCESS);
@@ -109,7 +110,7 @@ impl Release {
             return self.report(tenant, &outcomes);
         }
         let filter = HeldFilter { tenant: self.tenant.clone(), reason: self.reason.clone() };
-        let (_, total) = held::list(&mut *postgres.pool.acquire().await?, &filter, 0, 0).await?;
+        let (_, total) = list(&mut *postgres.pool.acquire().await?, &filter, 0, 0).await?;
         if total > 0 && !self.yes && !confirmed(total)? {
             return Ok(ExitCode::from(NOT_CONFIRMED));
         }

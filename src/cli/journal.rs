@@ -12,8 +12,8 @@ use crate::domain::books::Books;
 use crate::domain::chain::{ChainedEntry, instant_text};
 use crate::domain::entry::{Line, Side};
 use crate::domain::ids::{AccountCode, TenantId};
-use crate::journal::report::{Question, find_entries, find_reversals};
 use crate::platform::config::Config;
+use crate::store::journal::pages::{Question, find_entries, find_reversals};
 
 #[derive(clap::Args)]
 pub struct Journal {

@@ -8,9 +8,9 @@ use serde_json::json;
 use super::printable;
 use crate::domain::disposition::Reason;
 use crate::domain::ids::{EventId, TenantId};
-use crate::journal::{Account, Letter, account_of};
 use crate::platform::config::Config;
 use crate::platform::time;
+use crate::store::receipts::{Account, Letter, account_of};
 
 #[derive(clap::Args)]
 pub struct Receipt {

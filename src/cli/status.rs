@@ -6,7 +6,6 @@ use serde_json::{Value, json};
 use sqlx::Row;
 
 use crate::intake::Lane;
-use crate::outbox;
 use crate::parking::{self, DEAD_LETTER_QUEUE};
 use crate::platform::amqp::Connection;
 use crate::platform::config::Config;
@@ -23,7 +22,7 @@ impl Status {
         let postgres = super::database(config).await?;
         let queues = queues(config).await?;
         let mut db = postgres.pool.acquire().await?;
-        let backlog = outbox::backlog(&mut db).await?;
+        let backlog = crate::store::outbox::backlog(&mut db).await?;
         let reasons = parking::overview::open_by_reason(&mut db).await?;
         let open: i64 = reasons.iter().map(|(_, count)| count).sum();
         let counts = sqlx::query("select (select count(*) from fis_held) as held, (select coalesce(sum(seq), 0) from fis_chain_head)::bigint as entries")

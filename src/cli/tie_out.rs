@@ -12,8 +12,8 @@ use serde_json::{Value, json};
 use crate::domain::ids::TenantId;
 use crate::domain::money::Currency;
 use crate::journal::tie_out::{Sum, TieOut, read};
-use crate::journal::{Column, report};
 use crate::platform::config::Config;
+use crate::store::received::Outcome as Column;
 
 #[derive(clap::Args)]
 pub struct Tie {
@@ -30,7 +30,7 @@ impl Tie {
     pub async fn run(self, config: &Config) -> anyhow::Result<ExitCode> {
         let postgres = super::database(config).await?;
         let mut transaction = postgres.pool.begin().await?;
-        report::read_one_moment(&mut transaction).await?;
+        crate::store::read_one_moment(&mut transaction).await?;
         let books = super::books_of(&mut transaction, &self.tenant).await?;
         let tie_out = read(&mut transaction, &self.tenant, self.date).await?;
         transaction.rollback().await?;

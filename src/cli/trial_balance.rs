@@ -12,8 +12,9 @@ use crate::domain::books::Books;
 use crate::domain::export::csv_row;
 use crate::domain::ids::TenantId;
 use crate::domain::trial_balance::{AccountSum, Total, TrialBalance};
-use crate::journal::{audit, report};
+use crate::journal::audit;
 use crate::platform::config::Config;
+use crate::store::journal::pages as report;
 
 #[derive(clap::Args)]
 pub struct Trial {
@@ -55,7 +56,7 @@ impl Trial {
         let postgres = super::database(config).await?;
         let mut transaction = postgres.pool.begin().await?;
         // The books, the sums and what explains them are of one moment.
-        report::read_one_moment(&mut transaction).await?;
+        crate::store::read_one_moment(&mut transaction).await?;
         let books = super::books_of(&mut transaction, &self.tenant).await?;
         let base = self.base.then_some(books.base_currency);
         let sums = if self.is_kept() {

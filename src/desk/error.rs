@@ -3,6 +3,7 @@
 use crate::domain::operator::OperatorError;
 use crate::platform::amqp::AmqpError;
 use crate::platform::postgres::PostgresError;
+use crate::store::schema::SchemaError;
 
 /// The server that an act needs and that does not answer.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -53,6 +54,12 @@ impl From<AmqpError> for DeskError {
 
 impl From<PostgresError> for DeskError {
     fn from(error: PostgresError) -> Self {
+        Self::Away { server: Server::Postgres, why: whole_text(&error) }
+    }
+}
+
+impl From<SchemaError> for DeskError {
+    fn from(error: SchemaError) -> Self {
         Self::Away { server: Server::Postgres, why: whole_text(&error) }
     }
 }

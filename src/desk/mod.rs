@@ -8,6 +8,7 @@ pub use error::{DeskError, Server};
 
 use crate::platform::config::Config;
 use crate::platform::postgres::Postgres;
+use crate::store::schema;
 
 /// The desk of one ledger.
 #[derive(Clone)]
@@ -23,7 +24,7 @@ impl Desk {
     /// The database is away, or of another version.
     pub async fn open(config: &Config) -> Result<Self, DeskError> {
         let postgres = Postgres::new(&config.database)?;
-        postgres.check_version().await?;
+        schema::check_version(&postgres).await?;
         Ok(Self { config: config.clone(), postgres })
     }
 }

@@ -98,6 +98,12 @@ name!(
     |c| c.is_ascii_alphanumeric() || matches!(c, '-' | '_' | '.' | ':')
 );
 
+/// An event of a tenant: the two names under which it is posted at most once.
+pub type EventKey = (TenantId, EventId);
+
+/// The place of an entry: its tenant and its sequence.
+pub type EntryPlace = (TenantId, i64);
+
 /// An entry's id is its place in the chain, so it needs no index and no generator: `acme/1042`.
 #[must_use]
 pub fn entry_id(tenant: &TenantId, seq: i64) -> String {

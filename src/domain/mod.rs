@@ -1,6 +1,7 @@
 //! The ledger's own words. Bytes, text and times enter as arguments; values and verdicts leave. Nothing here touches a clock,
 //! a socket, a file or a floating-point amount.
 
+pub mod batch;
 pub mod books;
 pub mod canonical;
 pub mod chain;
@@ -16,9 +17,11 @@ pub mod fx;
 pub mod ids;
 pub mod json;
 pub mod money;
+pub mod names;
 pub mod operator;
 pub mod outbound;
 pub mod period;
+pub mod receipt;
 pub mod retry;
 pub mod trial_balance;
 pub mod waits_for;

@@ -9,8 +9,12 @@ use std::sync::Mutex;
 use deadpool_redis::redis::{FromRedisValue, Pipeline};
 
 use crate::domain::ids::TenantId;
-use crate::platform::postgres::Postgres;
+use crate::platform::postgres::{Postgres, Work};
 use crate::platform::redis::Redis;
+use crate::store::ledger;
+
+/// The question which ledger this is.
+const ASK: Work = Work::of("intake.ledger");
 
 /// The ledger's name as far as it is known.
 #[derive(Default)]
@@ -45,13 +49,13 @@ fn key(epoch: &str) -> String {
 async fn find_out(postgres: &Postgres, redis: &Redis) -> Option<String> {
     // Redis first: where it is away, no key can be believed and PostgreSQL need not be asked.
     redis.ping().await.ok()?;
-    let (epoch, mut position) = postgres.place().await.ok()?;
+    let (epoch, mut position) = postgres.run(ASK, ledger::position).await.ok()?;
     let key = key(&epoch);
     let (since, reached, entry) = read(redis, &key).await?;
     let is_behind = |position: i64| reached.is_some_and(|reached| position < reached);
     if is_behind(position) {
         // A batch may have committed between the two questions: only a position that is asked for later than Redis counts.
-        let (again, later) = postgres.place().await.ok()?;
+        let (again, later) = postgres.run(ASK, ledger::position).await.ok()?;
         if again != epoch {
             return None;
         }
@@ -93,7 +97,7 @@ async fn has(postgres: &Postgres, entry: Option<&str>) -> Option<bool> {
     let Some(entry) = entry else { return Some(true) };
     let mut parts = entry.splitn(3, ' ');
     let (seq, hash, tenant) = (parts.next()?.parse().ok()?, parts.next()?, parts.next()?);
-    postgres.has_entry(tenant, seq, hash).await.ok()
+    postgres.run(ASK, async |db| ledger::has_entry(db, tenant, seq, hash).await).await.ok()
 }
 
 async fn read(redis: &Redis, key: &str) -> Option<(Option<i64>, Option<i64>, Option<String>)> {

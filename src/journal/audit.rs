@@ -6,7 +6,7 @@
 //! sorted or collected: memory holds one entry and the tenant's accounts.
 
 mod copy;
-mod stored;
+mod kept;
 mod sums;
 
 use futures::{Stream, StreamExt};
@@ -14,9 +14,10 @@ use sqlx::{PgConnection, PgPool};
 
 use crate::domain::chain::ChainHead;
 use crate::domain::ids::TenantId;
+use crate::store::audit as store;
 use copy::{EntryRow, LineRow};
-pub use stored::{balance_fault, hash_at, heads};
-use stored::{end_fault, feed_fault};
+pub use kept::balance_fault;
+use kept::{end_fault, feed_fault};
 use sums::{EntrySum, Sums};
 
 /// How often `progress` hears something.
@@ -53,26 +54,26 @@ pub async fn verify(
 ) -> Result<Vec<TenantAudit>, sqlx::Error> {
     let (mut entries, mut lines, mut rest) = (pool.acquire().await?, pool.acquire().await?, pool.acquire().await?);
     // One view of everything, or a batch committed in between would look like a fault.
-    let snapshot = begin(&mut entries, None).await?;
-    begin(&mut lines, Some(&snapshot)).await?;
-    begin(&mut rest, Some(&snapshot)).await?;
+    let snapshot = store::begin(&mut entries, None).await?;
+    store::begin(&mut lines, Some(&snapshot)).await?;
+    store::begin(&mut rest, Some(&snapshot)).await?;
     let mut audits = Vec::new();
     let mut checked = 0;
-    for tenant in tenants(&mut rest, scope).await? {
+    for tenant in store::tenants(&mut rest, scope.tenant.as_ref()).await? {
         let start = start_of(&mut rest, &tenant, scope.from).await?;
         let mut walk = Walk { head: start, fault: None, sums: Sums::default() };
         {
             // A tenant's name has no quote: it was checked when its books were applied, and is checked again here.
             let name = TenantId::parse(&tenant).map_err(|error| sqlx::Error::Decode(Box::new(error)))?;
-            let entry_rows = entries.copy_out_raw(&copy::entries_query(&name, walk.head.seq)).await?;
-            let line_rows = lines.copy_out_raw(&copy::lines_query(&name, walk.head.seq)).await?;
+            let entry_rows = entries.copy_out_raw(&store::entries_query(&name, walk.head.seq)).await?;
+            let line_rows = lines.copy_out_raw(&store::lines_query(&name, walk.head.seq)).await?;
             walk.along(tenant.as_bytes(), entry_rows, line_rows, &mut checked, &mut progress).await?;
         }
         if walk.fault.is_none() {
             walk.fault = end_fault(&mut rest, &tenant, &walk.head).await?;
         }
         if walk.fault.is_none() && scope.from.is_none() {
-            walk.fault = walk.sums.fault(&mut rest, &tenant).await?;
+            walk.fault = walk.sums.fault(&store::balances(&mut rest, &tenant).await?);
         }
         if walk.fault.is_none() {
             walk.fault = feed_fault(&mut rest, &tenant, walk.head.seq).await?;
@@ -86,50 +87,10 @@ pub async fn verify(
     Ok(audits)
 }
 
-async fn begin(db: &mut PgConnection, snapshot: Option<&str>) -> Result<String, sqlx::Error> {
-    sqlx::query("begin isolation level repeatable read, read only").execute(&mut *db).await?;
-    let name = match snapshot {
-        // The name comes from the server itself: hexadecimal digits and dashes.
-        Some(name) => {
-            sqlx::raw_sql(&format!("set transaction snapshot '{name}'")).execute(&mut *db).await?;
-            name.to_owned()
-        }
-        None => sqlx::query_scalar("select pg_export_snapshot()").fetch_one(&mut *db).await?,
-    };
-    // A large ledger takes longer than any statement of the service may; while one stream is read, the others wait.
-    sqlx::query("set local statement_timeout = 0").execute(&mut *db).await?;
-    sqlx::query("set local idle_in_transaction_session_timeout = 0").execute(db).await?;
-    Ok(name)
-}
-
-/// Every tenant that has a head or an entry. The recursion jumps from tenant to tenant along the index.
-async fn tenants(db: &mut PgConnection, scope: &Scope) -> Result<Vec<String>, sqlx::Error> {
-    sqlx::query_scalar(
-        "with recursive posted (tenant_id) as (
-             (select min(tenant_id) from fis_journal_entry)
-             union all
-             select (select min(e.tenant_id) from fis_journal_entry e where e.tenant_id > p.tenant_id)
-               from posted p
-              where p.tenant_id is not null
-         )
-         select tenant_id
-           from (select tenant_id from posted union select tenant_id from fis_chain_head) as known
-          where tenant_id is not null and ($1::text is null or tenant_id = $1)
-          order by tenant_id",
-    )
-    .bind(scope.tenant.as_ref().map(TenantId::as_str))
-    .fetch_all(db)
-    .await
-}
-
 /// The link before the first one to check.
 async fn start_of(db: &mut PgConnection, tenant: &str, from: Option<i64>) -> Result<ChainHead, sqlx::Error> {
     let before = from.unwrap_or(1).saturating_sub(1);
-    let hash = sqlx::query_scalar("select hash from fis_journal_entry where tenant_id = $1 and seq = $2")
-        .bind(tenant)
-        .bind(before)
-        .fetch_optional(db)
-        .await?;
+    let hash = store::hash_at(db, tenant, before).await?;
     Ok(hash.map_or_else(ChainHead::genesis, |hash| ChainHead { seq: before, hash }))
 }
 

@@ -4,16 +4,17 @@
 use chrono::{DateTime, NaiveDate, Utc};
 
 use super::item::{Item, ItemFacts, Source, Step};
-pub use super::plan::{EventKey, HeldRow, Known, Original, Plan, Posted, Receipt, RejectedRow, Verdict};
-use super::received::{Column, OwnLetter, Passage, Standing};
-use super::standing::Waiting;
+pub use super::plan::{HeldRow, Known, Original, Plan, Posted, Receipt, RejectedRow, Verdict};
+use super::received::{OwnLetter, Passage};
 use super::tally;
 use crate::domain::books::{Books, ReversalRequest};
 use crate::domain::chain::{ChainHead, ChainedEntry, Provenance};
 use crate::domain::disposition::{Disposition, Failure, Reason};
 use crate::domain::entry::BalancedEntry;
-use crate::domain::ids::TenantId;
+use crate::domain::ids::{EventKey, TenantId};
 use crate::domain::waits_for::WaitsFor;
+use crate::store::held::{CountedHold, KnownHold};
+use crate::store::received::Outcome;
 
 /// The events that the batch wants to reverse.
 pub(super) fn reversed_events(items: &[Item<'_>]) -> Vec<EventKey> {
@@ -64,14 +65,14 @@ fn decide_one(
     if facts.attempts > 0 {
         plan.released.push(key.clone());
         passage.ours = true;
-        passage.held = known.held.remove(&key).map(|held| held.standing);
+        passage.held = known.held.remove(&key).map(|held| held.counted);
     }
     // The ledger's word goes before anything the books say today: what is posted stays posted.
     if let Some(posted) = known.posted.get(&key) {
         if posted.payload_hash == facts.payload_hash {
             plan.counts.copy(&key.0, &passage);
-            let held = passage.held.or_else(|| known.held.remove(&key).map(|held| held.standing));
-            plan.counts.held_to(&key.0, held, Column::Duplicate);
+            let held = passage.held.or_else(|| known.held.remove(&key).map(|held| held.counted));
+            plan.counts.held_to(&key.0, held, Outcome::Duplicate);
             plan.released.push(key);
             return Verdict::Duplicate(Some(posted.receipt.clone()));
         }
@@ -213,8 +214,8 @@ fn end_waiting_copy(plan: &mut Plan, known: &mut Known, key: &EventKey, payload_
     if plan.held.iter().any(is_of_key) {
         return;
     }
-    let held = known.held.remove(key).map(|held| held.standing);
-    plan.counts.held_to(&key.0, held, Column::Duplicate);
+    let held = known.held.remove(key).map(|held| held.counted);
+    plan.counts.held_to(&key.0, held, Outcome::Duplicate);
     plan.released.push(key.clone());
 }
 
@@ -236,11 +237,11 @@ fn hold(
     // It is not released after all.
     plan.released.retain(|(tenant, event)| (tenant, event) != (&facts.tenant_id, &facts.event_id));
     let key = (facts.tenant_id.clone(), facts.event_id.clone());
-    let standing = stand(plan, known.held.get(&key).map(|held| held.standing), &facts.tenant_id, &passage);
-    known.held.insert(key, Waiting { payload_hash: facts.payload_hash.clone(), standing });
+    let counted = stand(plan, known.held.get(&key).map(|held| held.counted), &facts.tenant_id, &passage);
+    known.held.insert(key, KnownHold { payload_hash: facts.payload_hash.clone(), counted });
     plan.held.push(HeldRow {
         retry: source.retry(attempts),
-        standing,
+        counted,
         event_date: passage.arrival.event_date,
         facts,
         failure: failure.clone(),
@@ -251,15 +252,15 @@ fn hold(
 }
 
 /// How an event that is to be held is counted: as what is held of it already, or not at all where its letter stands for it.
-fn stand(plan: &mut Plan, other: Option<Standing>, tenant: &TenantId, passage: &Passage) -> Standing {
+fn stand(plan: &mut Plan, other: Option<CountedHold>, tenant: &TenantId, passage: &Passage) -> CountedHold {
     let Passage { arrival, letter, held, .. } = *passage;
-    if let Some(standing) = held.or(other) {
+    if let Some(counted) = held.or(other) {
         plan.counts.copy(tenant, passage);
-        return standing;
+        return counted;
     }
     let day = if letter.is_some_and(|letter| letter.open) { None } else { Some(arrival.on) };
     if let Some(day) = day {
-        plan.counts.add(tenant, day, Column::Held, 1, arrival.money);
+        plan.counts.add(tenant, day, Outcome::Held, 1, arrival.money);
     }
-    Standing { day, money: arrival.money }
+    CountedHold { day, money: arrival.money }
 }

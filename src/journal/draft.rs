@@ -8,14 +8,14 @@ use std::collections::BTreeMap;
 use chrono::{DateTime, Utc};
 
 use super::decide::{Known, Plan, Receipt, Verdict, decide};
-use super::entries::Write;
 use super::item::{Item, Step};
 use super::post::mapped_versions;
-use super::received::Counts;
-use super::statements::LockedHead;
 use crate::domain::chain::ChainHead;
 use crate::domain::ids::TenantId;
 use crate::platform::time;
+use crate::store::heads::LockedHead;
+use crate::store::journal::write::Write;
+use crate::store::received::Totals;
 
 /// Where tenants' chains end.
 pub type Heads = BTreeMap<TenantId, ChainHead>;
@@ -25,7 +25,7 @@ pub(super) struct Decided {
     pub verdicts: Vec<Verdict>,
     pub plan: Plan,
     /// What its entries count for, taken out of the plan.
-    pub posted: Counts,
+    pub posted: Totals,
     pub now: DateTime<Utc>,
 }
 
@@ -57,7 +57,7 @@ impl Draft {
             entry.put_behind(after.get_mut(&entry.origin.tenant_id)?, decided.now);
             *verdict = Verdict::Posted(Receipt::of(entry));
         }
-        let write = Write::of(&decided.plan, &after, &decided.posted).ok()?;
+        let write = decided.plan.write(&after, &decided.posted).ok()?;
         Some(Self { before: heads, after, write, decided })
     }
 }
@@ -83,10 +83,10 @@ pub fn draft(items: &mut Option<Vec<Item<'_>>>, expected: impl Fn(&TenantId) -> 
     let (verdicts, mut plan) = decide(items.take()?, &mut known, now, &mut || 0);
     let posted = plan.counts.take_posted();
     // Its events are first attempts to post, each under an id of its own: there is nothing else to count.
-    if !plan.counts.is_empty() || plan.entries.len() != verdicts.len() {
+    if !plan.counts.totals().is_empty() || plan.entries.len() != verdicts.len() {
         return None;
     }
-    let write = Write::of(&plan, &known.heads, &posted).ok()?;
+    let write = plan.write(&known.heads, &posted).ok()?;
     Some(Draft { before, after: known.heads, write, decided: Decided { verdicts, plan, posted, now } })
 }
 

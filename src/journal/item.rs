@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use super::received::Arrival;
-use super::tally::Member;
+use crate::domain::batch::Member;
 use crate::domain::books::{Books, ReversalRequest};
 use crate::domain::chain::Provenance;
 use crate::domain::dead_letter::DeadLetter;

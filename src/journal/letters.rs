@@ -9,10 +9,10 @@ use sqlx::{PgConnection, Row};
 
 use super::decide::{RejectedRow, Verdict};
 use super::item::Item;
-use super::read;
-use super::received::{Column, Counts, money};
+use super::received::{Column, Counts};
 use crate::domain::chain::ChainedEntry;
 use crate::domain::ids::entry_id;
+use crate::store::rows;
 
 /// The content ids of the messages that say they are replays, by place.
 pub fn replayed(items: &[Item<'_>]) -> Vec<Option<String>> {
@@ -117,7 +117,7 @@ async fn resolve(
     .await?;
     let mut booked: HashSet<String> = HashSet::new();
     for row in &resolved {
-        let (tenant, day, money) = (read::tenant(row)?, row.try_get("received_on")?, money(row)?);
+        let (tenant, day, money) = (rows::tenant(row)?, row.try_get("received_on")?, rows::worth(row)?);
         match row.try_get("outcome")? {
             // The entry has taken its place on its day; of several that were edited into one message, that of the first.
             "posted" if booked.insert(row.try_get("entry_id")?) => counts.add(&tenant, day, Column::Parked, -1, money),
@@ -161,7 +161,7 @@ pub async fn supersede(
     .fetch_all(db)
     .await?;
     for row in &superseded {
-        let (tenant, day, money) = (read::tenant(row)?, row.try_get("received_on")?, money(row)?);
+        let (tenant, day, money) = (rows::tenant(row)?, row.try_get("received_on")?, rows::worth(row)?);
         counts.move_over(&tenant, day, money, Column::Parked, Column::Duplicate);
     }
     Ok(())

@@ -24,35 +24,25 @@
 //! tenant's batches wait for each other at statement 1, and never deadlock because all take the heads in one order.
 
 pub mod audit;
-mod batches;
 pub mod books;
 mod decide;
 mod draft;
-mod entries;
 pub mod held;
 mod item;
 mod letters;
 mod plan;
 mod post;
-pub mod read;
-mod receipt;
 mod received;
 mod rejected;
-pub mod report;
 mod revert;
 mod standing;
-mod statements;
 mod tally;
 pub mod tie_out;
 mod waiting;
 
-pub use batches::{StoredBatch, find_batch};
 pub use decide::{Known, Original, Plan, Posted, Receipt, Verdict, decide};
 pub use draft::{Draft, Heads, draft};
 pub use item::{Item, ItemFacts, RetryMessage, Source, Step};
-pub use post::{Committed, DraftError, PostError, Rehearsal, drop_unique, post, post_draft, rehearse};
-pub use receipt::{Account, Letter, account_of};
-pub use received::{Arrival, Column, Counts, Passage};
+pub use post::{Committed, DraftError, PostError, Rehearsal, post, post_draft, rehearse};
+pub use received::{Arrival, Counts, Passage};
 pub use revert::{RevertError, revert};
-pub use tally::{BatchProgress, Member, Progress};
-pub use waiting::PropertiesText;

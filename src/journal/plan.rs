@@ -1,19 +1,21 @@
 //! What a decision is made of: what the ledger knows of a batch, the verdicts, and the rows to write.
 
 use std::collections::{BTreeMap, HashMap, HashSet};
-use std::sync::Arc;
 
 use chrono::{DateTime, NaiveDate, Utc};
 
 use super::item::{ItemFacts, RetryMessage};
-use super::received::{Counts, OwnLetter, Passage, Standing};
-use super::standing::Waiting;
-use super::tally::{Tally, TallyPlan};
+use super::received::{Counts, OwnLetter, Passage};
+use super::tally::TallyPlan;
+use crate::domain::batch::Tally;
 use crate::domain::chain::{ChainHead, ChainedEntry};
 use crate::domain::dead_letter::DeadLetter;
 use crate::domain::disposition::Failure;
-use crate::domain::entry::Line;
-use crate::domain::ids::{EventId, TenantId};
+use crate::domain::ids::{EventKey, TenantId};
+pub use crate::domain::receipt::{Original, Posted, Receipt};
+use crate::store::held::{CountedHold, KnownHold};
+use crate::store::journal::write::{PostingRows, Write};
+use crate::store::received::Totals;
 
 /// What became of an event.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -30,37 +32,6 @@ pub enum Verdict {
     },
 }
 
-/// Where an event is in the ledger.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Receipt {
-    pub seq: i64,
-    pub entry_id: Arc<str>,
-    pub hash: Arc<str>,
-}
-
-impl Receipt {
-    pub fn of(entry: &ChainedEntry) -> Self {
-        Self { seq: entry.seq, entry_id: entry.entry_id().into(), hash: entry.hash.as_str().into() }
-    }
-}
-
-/// An entry that the ledger has.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Posted {
-    pub payload_hash: String,
-    pub receipt: Receipt,
-}
-
-/// An entry that the batch wants to reverse.
-pub struct Original {
-    pub entry_id: String,
-    pub accounting_date: NaiveDate,
-    pub lines: Vec<Line>,
-    pub reversed: bool,
-}
-
-pub type EventKey = (TenantId, EventId);
-
 /// What the ledger knows, read under the lock.
 #[derive(Default)]
 pub struct Known {
@@ -68,7 +39,7 @@ pub struct Known {
     pub posted: HashMap<EventKey, Posted>,
     pub originals: HashMap<EventKey, Original>,
     /// What of the batch is held.
-    pub held: HashMap<EventKey, Waiting>,
+    pub held: HashMap<EventKey, KnownHold>,
     /// Something is held, for somebody.
     pub any_held: bool,
     /// The dead letters that items are replays of, by place.
@@ -95,13 +66,21 @@ pub struct Plan {
     pub(super) reversed: HashSet<EventKey>,
 }
 
+impl Plan {
+    /// The writing of the entries, with the heads where they end and the totals of what was posted.
+    pub(super) fn write(&self, heads: &BTreeMap<TenantId, ChainHead>, received: &Totals) -> Result<Write, sqlx::Error> {
+        let moved = heads.iter().filter(|(tenant, _)| self.moved.contains(*tenant)).collect();
+        Write::of(&PostingRows { entries: &self.entries, received_on: &self.received_on, moved, received })
+    }
+}
+
 pub struct HeldRow {
     pub facts: ItemFacts,
     pub failure: Failure,
     pub attempts: u32,
     pub due_at: DateTime<Utc>,
     pub retry: RetryMessage,
-    pub standing: Standing,
+    pub counted: CountedHold,
     pub event_date: NaiveDate,
 }
 

@@ -9,17 +9,18 @@ use sqlx::{Connection, PgConnection, PgPool, Postgres, Transaction};
 
 use super::decide::{Known, Plan, Verdict, decide, reversed_events};
 use super::draft::{Decided, Draft, Heads};
-use super::entries::{Seen, Write};
 use super::item::Item;
-use super::statements;
-use super::tally::BatchProgress;
-use super::waiting::{self, PropertiesText};
-use super::{batches, held, letters, rejected, standing};
+use super::{held, letters, rejected, standing, waiting};
+use crate::domain::batch::BatchProgress;
 use crate::domain::chain::ChainedEntry;
 use crate::domain::ids::TenantId;
 use crate::platform::faults::{self, crash_point};
 use crate::platform::mutants::{self, mutant};
 use crate::platform::{metrics, time};
+use crate::store::journal::known::{find_originals, find_posted};
+use crate::store::journal::write::Seen;
+use crate::store::outbox::PropertiesText;
+use crate::store::{self, batches, heads};
 
 #[derive(Debug, thiserror::Error)]
 pub enum PostError {
@@ -134,13 +135,13 @@ async fn write(
     let now = time::now();
     let replayed = letters::replayed(&items);
     if replayed.iter().any(Option::is_some) {
-        statements::plan_anew(&mut *db).await?;
+        store::plan_anew(&mut *db).await?;
     }
     known.letters = standing::find_letters(&mut *db, &replayed).await?;
     let (verdicts, mut plan) = decide(items, &mut known, now, &mut || fastrand::u64(0..=1000));
     let posted = plan.counts.take_posted();
     let seen = match plan.entries.is_empty() {
-        false => Some(Write::of(&plan, &known.heads, &posted)?.run(&mut *db).await?),
+        false => Some(plan.write(&known.heads, &posted)?.run(&mut *db).await?),
         true => None,
     };
     Ok(finish(db, Decided { verdicts, plan, posted, now }, known, &replayed, seen, properties).await?)
@@ -149,7 +150,7 @@ async fn write(
 /// The same for a batch that was decided ahead.
 async fn write_draft(db: &mut PgConnection, draft: Draft, properties: PropertiesText) -> Result<Committed, DraftError> {
     let tenants: Vec<&str> = draft.before.keys().map(TenantId::as_str).collect();
-    let heads = statements::lock_heads(&mut *db, &tenants).await?;
+    let heads = heads::lock_heads(&mut *db, &tenants).await?;
     let moved = heads != draft.before;
     let draft = if moved { draft.behind(heads).ok_or(DraftError::Stale)? } else { draft };
     let Draft { after, write, mut decided, .. } = draft;
@@ -158,7 +159,7 @@ async fn write_draft(db: &mut PgConnection, draft: Draft, properties: Properties
     if seen.held {
         // The publisher has sent again what is held, or other content. `decide` counts that where it knows.
         let Plan { entries, released, counts, .. } = &mut decided.plan;
-        let held = standing::find_held(&mut *db, released.iter().map(|(tenant, event)| (tenant, event))).await?;
+        let held = store::held::find(&mut *db, released.iter().map(|(tenant, event)| (tenant, event))).await?;
         for origin in entries.iter().map(|entry| &entry.origin) {
             if let Some(waiting) = held.get(&(origin.tenant_id.clone(), origin.event_id.clone())) {
                 counts.overtaken(&origin.tenant_id, waiting, &origin.payload_hash);
@@ -182,7 +183,7 @@ async fn finish(
     let is_planned_anew = replayed.iter().any(Option::is_some);
     let finds = known.any_held || !plan.held.is_empty() || !plan.rejected.is_empty();
     if !is_planned_anew && (finds || seen.is_some_and(|seen| seen.letters)) {
-        statements::plan_anew(&mut *db).await?;
+        store::plan_anew(&mut *db).await?;
     }
     let places = waiting::insert_retries(&mut *db, &plan.held).await?;
     waiting::insert_retries(&mut *db, &plan.overtaken).await?;
@@ -195,7 +196,7 @@ async fn finish(
     // Mostly nothing is held and no letter is open, for nobody. What is held for these tenants cannot change meanwhile: their
     // heads are locked.
     if known.any_held {
-        waiting::release_held(&mut *db, &plan.released).await?;
+        store::held::remove(&mut *db, &plan.released).await?;
     }
     waiting::upsert_held(&mut *db, &plan.held, &places, now).await?;
     // After `upsert_held`: an event may wait for a later one of the same batch.
@@ -206,18 +207,19 @@ async fn finish(
     if seen.is_some_and(|seen| seen.letters) || !plan.rejected.is_empty() {
         letters::supersede(&mut *db, &plan.entries, now, &mut plan.counts).await?;
     }
-    let batches = batches::write_tally(&mut *db, &known.tally, &plan.tally, now).await?;
+    let batches = plan.tally.changed(&known.tally);
+    batches::write(&mut *db, &batches, &plan.tally.members, now).await?;
     let is_plain = seen.is_some_and(|seen| !seen.letters)
         && !known.any_held
-        && plan.counts.is_empty()
+        && plan.counts.totals().is_empty()
         && plan.held.is_empty()
         && plan.overtaken.is_empty()
         && plan.rejected.is_empty()
         && batches.is_empty()
         && replayed.iter().all(Option::is_none);
-    plan.counts.write(&mut *db).await?;
+    plan.counts.totals().write(&mut *db).await?;
     if !is_plain {
-        statements::is_whole(&mut *db).await?;
+        store::is_whole(&mut *db).await?;
     }
     let position = seen.map(|seen| seen.position);
     Ok(Committed { verdicts, entries: plan.entries, batches, position, heads: known.heads, moved: false })
@@ -230,7 +232,7 @@ async fn read(db: &mut PgConnection, items: &mut [Item<'_>]) -> Result<Known, Po
     let members = items.iter().filter_map(|item| item.member.as_ref()).map(|member| &member.tenant_id);
     let tenants: BTreeSet<TenantId> = versions.keys().chain(members).cloned().collect();
     let tenants: Vec<&str> = tenants.iter().map(TenantId::as_str).collect();
-    let heads = statements::lock_heads(&mut *db, &tenants).await?;
+    let heads = heads::lock_heads(&mut *db, &tenants).await?;
     for (tenant, version) in &versions {
         if heads.get(tenant).map(|head| head.books_version) != *version {
             return Err(PostError::StaleBooks);
@@ -238,20 +240,23 @@ async fn read(db: &mut PgConnection, items: &mut [Item<'_>]) -> Result<Known, Po
     }
     known.heads = heads.into_iter().map(|(tenant, head)| (tenant, head.chain)).collect();
     if !mutant(mutants::UNIQUE_DROPPED) {
-        (known.posted, known.any_held) = statements::find_posted(&mut *db, items).await?;
+        let facts = items.iter().filter_map(|item| item.facts.as_ref());
+        let wanted = facts.map(|facts| (&facts.tenant_id, &facts.event_id));
+        (known.posted, known.any_held) = find_posted(&mut *db, wanted).await?;
     }
     let reversed = reversed_events(items);
     if !reversed.is_empty() {
-        known.originals = statements::find_originals(&mut *db, &reversed).await?;
+        known.originals = find_originals(&mut *db, &reversed).await?;
     }
     // Without a head there is no lock under which to count.
     for item in &mut *items {
         item.member = item.member.take().filter(|member| known.heads.contains_key(&member.tenant_id));
     }
-    known.tally = batches::find_tally(&mut *db, items).await?;
+    let members: Vec<_> = items.iter().filter_map(|item| item.member.as_ref()).collect();
+    known.tally = batches::find(&mut *db, &members).await?;
     if known.any_held {
         let facts = items.iter().filter_map(|item| item.facts.as_ref());
-        known.held = standing::find_held(&mut *db, facts.map(|facts| (&facts.tenant_id, &facts.event_id))).await?;
+        known.held = store::held::find(&mut *db, facts.map(|facts| (&facts.tenant_id, &facts.event_id))).await?;
     }
     Ok(known)
 }
@@ -264,11 +269,4 @@ pub(super) fn mapped_versions(items: &[Item<'_>]) -> BTreeMap<TenantId, Option<i
         .map(|facts| (facts.tenant_id.clone(), facts.books_version))
         .collect();
     facts.into_iter().collect()
-}
-
-/// The other half of the mutant `unique_dropped`, whose first half is not to look an event up.
-pub async fn drop_unique(db: &PgPool) -> Result<(), sqlx::Error> {
-    let drop = "alter table fis_journal_entry drop constraint if exists fis_journal_entry_tenant_id_event_id_key";
-    sqlx::query(drop).execute(db).await?;
-    Ok(())
 }

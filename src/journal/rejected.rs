@@ -7,9 +7,10 @@ use sqlx::postgres::PgRow;
 use sqlx::{PgConnection, Row};
 
 use super::decide::RejectedRow;
-use super::received::{Column, Counts, money};
+use super::received::{Column, Counts};
 use crate::domain::dead_letter::DeadLetter;
 use crate::domain::ids::{EventId, EventType, TenantId};
+use crate::store::rows;
 
 macro_rules! column {
     ($rows:expr, $row:pat => $value:expr) => {
@@ -164,7 +165,7 @@ fn count_letters(
             None => row.try_get("inserted")?,
         };
         if let (true, Some(day)) = (is_fresh, row.try_get::<Option<NaiveDate>, _>("received_on")?) {
-            fresh.insert(id, (day, money(row)?));
+            fresh.insert(id, (day, rows::worth(row)?));
         }
     }
     for told in letters {

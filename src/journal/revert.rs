@@ -2,13 +2,10 @@
 //! chain, on the feed. An operator can reverse an entry once, and can reverse that reversal; nothing is ever removed.
 
 use chrono::{DateTime, Utc};
-use sqlx::{PgConnection, PgPool, Row};
+use sqlx::{PgConnection, PgPool};
 
-use super::books::{BooksError, stored};
+use super::books::{BooksError, missing, stored};
 use super::decide::{Known, Plan, Receipt, append, reverse};
-use super::entries::Write;
-use super::received::Counts;
-use super::statements;
 use crate::domain::books::{Books, ReversalRequest};
 use crate::domain::canonical::payload_hash;
 use crate::domain::chain::Provenance;
@@ -16,6 +13,9 @@ use crate::domain::disposition::{Failure, Reason};
 use crate::domain::ids::{EventId, EventType, TenantId};
 use crate::domain::json;
 use crate::platform::time;
+use crate::store;
+use crate::store::journal::known;
+use crate::store::received::Totals;
 
 /// What the entry says made it, in the place of an event type and of a rule.
 const EVENT_TYPE: &str = "fis.entry.revert";
@@ -41,7 +41,7 @@ pub enum RevertError {
 /// There is no such entry, it is reversed already, or the books do not allow it now. Nothing is written then.
 pub async fn revert(pool: &PgPool, tenant: &TenantId, seq: i64, by: &str, why: &str) -> Result<Receipt, RevertError> {
     let mut transaction = pool.begin().await?;
-    let mut heads = statements::lock_heads(&mut transaction, &[tenant.as_str()]).await?;
+    let mut heads = store::heads::lock_heads(&mut transaction, &[tenant.as_str()]).await?;
     let Some(head) = heads.remove(tenant) else {
         return Err(RevertError::NoTenant(tenant.to_string()));
     };
@@ -49,10 +49,10 @@ pub async fn revert(pool: &PgPool, tenant: &TenantId, seq: i64, by: &str, why: &
     let now = time::now();
     let books = books_in_force(&mut transaction, tenant, head.books_version).await?;
     let entry_id = crate::domain::ids::entry_id(tenant, seq);
-    let Some(original) = event_of(&mut transaction, tenant, seq).await? else {
+    let Some(original) = known::event_at(&mut transaction, tenant, seq).await? else {
         return Err(RevertError::NoEntry(entry_id));
     };
-    let originals = statements::find_originals(&mut transaction, &[(tenant.clone(), original.clone())]).await?;
+    let originals = known::find_originals(&mut transaction, &[(tenant.clone(), original.clone())]).await?;
     let mut known = Known { originals, ..Known::default() };
     known.heads.insert(tenant.clone(), head.chain);
 
@@ -66,28 +66,14 @@ pub async fn revert(pool: &PgPool, tenant: &TenantId, seq: i64, by: &str, why: &
     let (entry, _, reverses) = reverse(tenant, request, &books, &known)?;
     let mut plan = Plan::default();
     let receipt = append(origin, entry, reverses, None, &mut known, &mut plan, now);
-    Write::of(&plan, &known.heads, &Counts::default())?.run(&mut transaction).await?;
+    plan.write(&known.heads, &Totals::default())?.run(&mut transaction).await?;
     transaction.commit().await?;
     Ok(receipt)
 }
 
 async fn books_in_force(db: &mut PgConnection, tenant: &TenantId, version: i32) -> Result<Books, RevertError> {
-    let source: String = sqlx::query_scalar("select source from fis_books where tenant_id = $1 and version = $2")
-        .bind(tenant.as_str())
-        .bind(version)
-        .fetch_one(db)
-        .await?;
+    let source = store::books::source(db, tenant, version).await?.ok_or_else(|| missing(tenant, version))?;
     Ok(stored(tenant.as_str(), version, &source)?)
-}
-
-async fn event_of(db: &mut PgConnection, tenant: &TenantId, seq: i64) -> Result<Option<EventId>, sqlx::Error> {
-    let row = sqlx::query("select event_id from fis_journal_entry where tenant_id = $1 and seq = $2")
-        .bind(tenant.as_str())
-        .bind(seq)
-        .fetch_optional(db)
-        .await?;
-    row.map(|row| EventId::parse(row.try_get("event_id")?).map_err(|error| sqlx::Error::Decode(Box::new(error))))
-        .transpose()
 }
 
 /// The operator's act in the place of an event: its id is unique, its hash covers who, what and why.

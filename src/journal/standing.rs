@@ -5,46 +5,7 @@ use std::collections::HashMap;
 
 use sqlx::{PgConnection, Row};
 
-use super::decide::EventKey;
-use super::read;
-use super::received::{OwnLetter, Standing, money};
-use crate::domain::ids::{EventId, TenantId};
-
-/// An event that is held, as the ledger knows it.
-#[derive(Debug)]
-pub struct Waiting {
-    pub payload_hash: String,
-    pub standing: Standing,
-}
-
-/// What of the batch is held.
-pub(super) async fn find_held(
-    db: &mut PgConnection,
-    wanted: impl Iterator<Item = (&TenantId, &EventId)>,
-) -> Result<HashMap<EventKey, Waiting>, sqlx::Error> {
-    let (tenants, events): (Vec<&str>, Vec<&str>) =
-        wanted.map(|(tenant, event)| (tenant.as_str(), event.as_str())).unzip();
-    let rows = sqlx::query(
-        "select wanted.tenant_id, wanted.event_id, h.payload_hash, h.received_on, h.amount, h.currency
-           from unnest($1::text[], $2::text[]) as wanted (tenant_id, event_id)
-          cross join lateral (
-                select payload_hash, received_on, amount, currency
-                  from fis_held
-                 where tenant_id = wanted.tenant_id and event_id = wanted.event_id
-                offset 0) h",
-    )
-    .bind(tenants)
-    .bind(events)
-    .fetch_all(db)
-    .await?;
-    let mut held = HashMap::with_capacity(rows.len());
-    for row in rows {
-        let key: EventKey = (read::tenant(&row)?, read::event(&row, "event_id")?);
-        let standing = Standing { day: row.try_get("received_on")?, money: money(&row)? };
-        held.insert(key, Waiting { payload_hash: row.try_get("payload_hash")?, standing });
-    }
-    Ok(held)
-}
+use super::received::OwnLetter;
 
 /// The letters that messages of the batch are replays of, by place; locked until the end, so that what is decided about their
 /// day stays true.

@@ -1,104 +1,11 @@
 //! Batch progress, without SQL: members and their verdicts enter, counters and completions leave. A member counts once however
 //! often it comes, held members are not done yet, and a batch is told to be complete once, whatever comes after.
 
-use std::collections::{BTreeMap, BTreeSet, HashMap};
-
-use chrono::{DateTime, Utc};
+use std::collections::{BTreeMap, BTreeSet};
 
 use super::decide::Verdict;
-use crate::domain::event::BatchRef;
-use crate::domain::ids::{EventId, TenantId};
-use crate::domain::outbound::{self, BatchCounts, OutboundEvent};
-
-/// An event's place in its publisher's batch.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Member {
-    pub tenant_id: TenantId,
-    pub event_id: EventId,
-    pub batch: BatchRef,
-}
-
-/// Tenant and batch.
-pub type BatchKey = (TenantId, EventId);
-
-/// How a member ended.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Ending {
-    Posted,
-    Rejected,
-    Ignored,
-}
-
-impl Ending {
-    pub const ALL: [Self; 3] = [Self::Posted, Self::Rejected, Self::Ignored];
-
-    #[must_use]
-    pub fn as_str(self) -> &'static str {
-        match self {
-            Self::Posted => "posted",
-            Self::Rejected => "rejected",
-            Self::Ignored => "ignored",
-        }
-    }
-}
-
-/// How far a batch is.
-#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
-pub struct Progress {
-    /// The greatest that a member named.
-    pub size: Option<i64>,
-    pub posted: i64,
-    pub rejected: i64,
-    pub ignored: i64,
-    pub completed: bool,
-    pub revision: i64,
-}
-
-impl Progress {
-    #[must_use]
-    pub fn done(&self) -> i64 {
-        self.posted + self.rejected + self.ignored
-    }
-
-    /// How many there are: as told, or as seen where more came than were told. None: nobody has said.
-    #[must_use]
-    pub fn total(&self) -> Option<i64> {
-        self.size.map(|size| size.max(self.done()))
-    }
-
-    fn count(&mut self, ending: Ending, by: i64) {
-        *match ending {
-            Ending::Posted => &mut self.posted,
-            Ending::Rejected => &mut self.rejected,
-            Ending::Ignored => &mut self.ignored,
-        } += by;
-    }
-}
-
-/// A batch at one moment: for the mirror, for people, and for the announcement that it is complete.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub struct BatchProgress {
-    pub tenant_id: TenantId,
-    pub batch_id: EventId,
-    pub progress: Progress,
-}
-
-impl BatchProgress {
-    /// The event that tells the publisher; for a batch that is complete.
-    #[must_use]
-    pub fn announcement(&self, now: DateTime<Utc>) -> OutboundEvent {
-        let Progress { posted, rejected, ignored, .. } = self.progress;
-        let counts = BatchCounts { total: self.progress.done(), posted, rejected, ignored };
-        outbound::batch_completed_event(self.tenant_id.as_str(), self.batch_id.as_str(), counts, now)
-    }
-}
-
-/// What the ledger knows of the batches that its members belong to.
-#[derive(Default)]
-pub struct Tally {
-    pub batches: BTreeMap<BatchKey, Progress>,
-    pub members: HashMap<(BatchKey, EventId), Ending>,
-}
+use crate::domain::batch::{BatchKey, BatchProgress, Ending, Member, Progress, Tally};
+use crate::domain::ids::EventId;
 
 /// What is to be written.
 #[derive(Default)]
@@ -107,6 +14,19 @@ pub struct TallyPlan {
     pub members: BTreeMap<(BatchKey, EventId), Ending>,
     /// Complete since just now.
     pub completed: Vec<BatchProgress>,
+}
+
+impl TallyPlan {
+    /// The batches that changed, as they are now.
+    pub(super) fn changed(&self, tally: &Tally) -> Vec<BatchProgress> {
+        let changed = tally.batches.iter().filter(|(key, _)| self.batches.contains(*key));
+        let progress = |((tenant, batch), progress): (&BatchKey, &Progress)| BatchProgress {
+            tenant_id: tenant.clone(),
+            batch_id: batch.clone(),
+            progress: *progress,
+        };
+        changed.map(progress).collect()
+    }
 }
 
 /// Counts one member.
@@ -148,6 +68,8 @@ pub fn count(member: Member, verdict: &Verdict, tally: &mut Tally, plan: &mut Ta
 mod tests {
     use super::*;
     use crate::domain::disposition::{Failure, Reason};
+    use crate::domain::event::BatchRef;
+    use crate::domain::ids::TenantId;
 
     fn play(rows: &[(&str, Option<i64>, &str)]) -> (Progress, Vec<Progress>) {
         let (mut tally, mut completed) = (Tally::default(), Vec::new());

@@ -5,11 +5,11 @@ use std::collections::BTreeMap;
 
 use chrono::NaiveDate;
 use rust_decimal::Decimal;
-use sqlx::postgres::PgRow;
-use sqlx::{PgConnection, Row};
+use sqlx::PgConnection;
 
-use super::received::Column;
 use crate::domain::ids::TenantId;
+use crate::store::received::Outcome;
+use crate::store::tie_out::{self as store, OutcomeSum};
 
 /// Events and their money by currency.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
@@ -58,9 +58,9 @@ impl Sum {
 #[derive(Debug, Clone, Default)]
 pub struct TieOut {
     /// As it was decided. Parked and discarded letters are one number here: discarding moves no money.
-    pub counted: BTreeMap<Column, Sum>,
+    pub counted: BTreeMap<Outcome, Sum>,
     /// As the rows are now.
-    pub found: BTreeMap<Column, Sum>,
+    pub found: BTreeMap<Outcome, Sum>,
     /// The first day on which anything was counted for the tenant.
     pub since: Option<NaiveDate>,
     /// Open letters that name no tenant at all, of any day.
@@ -83,15 +83,15 @@ impl TieOut {
     /// Where the rows are not what was counted: counted, found.
     #[must_use]
     pub fn differences(&self) -> Vec<(&'static str, Sum, Sum)> {
-        let of = |columns: &[Column], sums: &BTreeMap<Column, Sum>| {
-            total(columns.iter().filter_map(|column| sums.get(column)))
+        let of = |outcomes: &[Outcome], sums: &BTreeMap<Outcome, Sum>| {
+            total(outcomes.iter().filter_map(|outcome| sums.get(outcome)))
         };
         let pairs = [
-            ("posted", &[Column::Posted][..]),
-            ("held", &[Column::Held][..]),
-            ("parked or discarded", &[Column::Parked, Column::Discarded][..]),
+            ("posted", &[Outcome::Posted][..]),
+            ("held", &[Outcome::Held][..]),
+            ("parked or discarded", &[Outcome::Parked, Outcome::Discarded][..]),
         ];
-        let compared = pairs.map(|(name, columns)| (name, of(columns, &self.counted), of(columns, &self.found)));
+        let compared = pairs.map(|(name, outcomes)| (name, of(outcomes, &self.counted), of(outcomes, &self.found)));
         compared.into_iter().filter(|(_, counted, found)| counted != found).collect()
     }
 }
@@ -109,111 +109,28 @@ fn total<'a>(sums: impl Iterator<Item = &'a Sum>) -> Sum {
 /// The database is away.
 pub async fn read(db: &mut PgConnection, tenant: &TenantId, day: NaiveDate) -> Result<TieOut, sqlx::Error> {
     let mut tie_out = TieOut::default();
-    let rows = sqlx::query(
-        "select outcome, currency, events, amount from fis_received where tenant_id = $1 and received_on = $2",
-    )
-    .bind(tenant.as_str())
-    .bind(day)
-    .fetch_all(&mut *db)
-    .await?;
-    for row in &rows {
-        let outcome: &str = row.try_get("outcome")?;
-        let column = Column::ALL.into_iter().find(|column| column.as_str() == outcome);
-        add(&mut tie_out.counted, column.ok_or(sqlx::Error::RowNotFound)?, row)?;
+    let add = |sums: &mut BTreeMap<Outcome, Sum>, sum: &OutcomeSum| {
+        sums.entry(sum.outcome).or_default().add(&sum.currency, sum.events, sum.amount);
+    };
+    for sum in &store::kept(&mut *db, tenant, day).await? {
+        add(&mut tie_out.counted, sum);
     }
     // What leaves no row is as it was counted.
-    for column in [Column::Duplicate, Column::Ignored, Column::Discarded] {
-        if let Some(sum) = tie_out.counted.get(&column) {
-            tie_out.found.insert(column, sum.clone());
+    for outcome in [Outcome::Duplicate, Outcome::Ignored, Outcome::Discarded] {
+        if let Some(sum) = tie_out.counted.get(&outcome) {
+            tie_out.found.insert(outcome, sum.clone());
         }
     }
-    find_posted(&mut *db, tenant, day, tie_out.found.entry(Column::Posted).or_default()).await?;
-    find_waiting(&mut *db, tenant, day, &mut tie_out.found).await?;
-    tie_out.since = sqlx::query_scalar("select min(received_on) from fis_received where tenant_id = $1")
-        .bind(tenant.as_str())
-        .fetch_one(&mut *db)
-        .await?;
-    tie_out.nameless = sqlx::query_scalar(
-        "select count(*) from fis_dead_letter where tenant_id is null and status in ('parked', 'replaying')",
-    )
-    .fetch_one(db)
-    .await?;
-    Ok(tie_out)
-}
-
-fn add(sums: &mut BTreeMap<Column, Sum>, column: Column, row: &PgRow) -> Result<(), sqlx::Error> {
-    let amount: Option<Decimal> = row.try_get("amount")?;
-    let sum = sums.entry(column).or_default();
-    sum.add(row.try_get("currency")?, row.try_get("events")?, amount.unwrap_or_default());
-    Ok(())
-}
-
-/// The entries, and what they debit.
-async fn find_posted(
-    db: &mut PgConnection,
-    tenant: &TenantId,
-    day: NaiveDate,
-    sum: &mut Sum,
-) -> Result<(), sqlx::Error> {
-    let seqs: Vec<i64> =
-        sqlx::query_scalar("select seq from fis_journal_entry where tenant_id = $1 and received_on = $2 order by seq")
-            .bind(tenant.as_str())
-            .bind(day)
-            .fetch_all(&mut *db)
-            .await?;
-    sum.events = i64::try_from(seqs.len()).unwrap_or(i64::MAX);
-    // By range and not by place: one walk of the index instead of a descent per entry.
-    let money: Vec<(String, Decimal)> = sqlx::query_as(
-        "select l.currency, sum(l.amount)
-           from fis_journal_line l
-           join unnest($4::bigint[]) as wanted (seq) on wanted.seq = l.seq
-          where l.tenant_id = $1
-            and l.seq >= $2
-            and l.seq <= $3
-            and l.side = 'debit'
-          group by l.currency",
-    )
-    .bind(tenant.as_str())
-    .bind(seqs.first())
-    .bind(seqs.last())
-    .bind(&seqs)
-    .fetch_all(db)
-    .await?;
+    let (entries, money) = store::posted(&mut *db, tenant, day).await?;
+    let posted = tie_out.found.entry(Outcome::Posted).or_default();
+    posted.events = entries;
     for (currency, amount) in money {
-        sum.add(&currency, 0, amount);
+        posted.add(&currency, 0, amount);
     }
-    Ok(())
-}
-
-/// What is held, parked and discarded.
-async fn find_waiting(
-    db: &mut PgConnection,
-    tenant: &TenantId,
-    day: NaiveDate,
-    found: &mut BTreeMap<Column, Sum>,
-) -> Result<(), sqlx::Error> {
-    let rows = sqlx::query(
-        "select 'held' as status, coalesce(currency, '') as currency, count(*) as events, sum(amount) as amount
-           from fis_held
-          where tenant_id = $1 and received_on = $2
-          group by 1, 2
-          union all
-         select case status when 'discarded' then 'discarded' else 'parked' end, coalesce(currency, ''), count(*), sum(amount)
-           from fis_dead_letter
-          where tenant_id = $1 and received_on = $2 and status <> 'resolved'
-          group by 1, 2",
-    )
-    .bind(tenant.as_str())
-    .bind(day)
-    .fetch_all(db)
-    .await?;
-    for row in &rows {
-        let column = match row.try_get("status")? {
-            "held" => Column::Held,
-            "discarded" => Column::Discarded,
-            _ => Column::Parked,
-        };
-        add(found, column, row)?;
+    for sum in &store::waiting(&mut *db, tenant, day).await? {
+        add(&mut tie_out.found, sum);
     }
-    Ok(())
+    tie_out.since = store::first_day(&mut *db, tenant).await?;
+    tie_out.nameless = store::nameless_letters(db).await?;
+    Ok(tie_out)
 }

@@ -7,9 +7,10 @@ use std::collections::{HashMap, HashSet, VecDeque};
 use std::time::Duration;
 
 use super::floor::Floor;
-pub use super::floor::Horizon;
 use crate::platform::amqp::PublishOutcome;
 use crate::platform::mutants::{self, mutant};
+use crate::store::outbox::OutboxRow;
+pub use crate::store::outbox::{Horizon, Read};
 
 /// A window leaves in so many parts: while the broker confirms one, the next is read and an older one is removed.
 const PARTS: usize = 4;
@@ -30,14 +31,18 @@ pub trait Row {
     fn bytes(&self) -> i64;
 }
 
-/// What to read next: rows with a greater id than `after`, oldest first, at most `limit` of them, none of these rows (they are in
-/// the air) and none of these tenants.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Read {
-    pub after: i64,
-    pub limit: usize,
-    pub aloft: Vec<i64>,
-    pub without: Vec<String>,
+impl Row for OutboxRow {
+    fn id(&self) -> i64 {
+        self.id
+    }
+
+    fn tenant(&self) -> &str {
+        self.tenant_id.as_deref().unwrap_or_default()
+    }
+
+    fn bytes(&self) -> i64 {
+        self.bytes
+    }
 }
 
 /// What became of a part.

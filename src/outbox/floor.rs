@@ -8,17 +8,11 @@
 use std::time::Duration;
 
 use crate::platform::mutants::{self, mutant};
+use crate::store::outbox::Horizon;
 
 /// How often the floor is moved up: what is below it is not walked through any more, above all the dead entries that removed
 /// rows leave in the index until they are vacuumed.
 const EVERY: Duration = Duration::from_millis(100);
-
-/// The database's transactions at a moment: all before `oldest` have ended, none from `next` on had begun.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Horizon {
-    pub oldest: i64,
-    pub next: i64,
-}
 
 #[derive(Debug, Default)]
 pub(super) struct Floor {

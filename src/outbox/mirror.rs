@@ -5,26 +5,25 @@
 mod plan;
 mod session;
 mod settings;
-mod statements;
 
-use std::sync::Arc;
 use std::time::Duration;
 
 use tokio_util::sync::CancellationToken;
 
 pub use settings::{MirrorSettings, WrongSetting};
 
-use super::messages::Entries;
+use crate::domain::names::MIRROR_OWNER_QUEUE;
 use crate::platform::amqp::{AmqpError, Connection};
 use crate::platform::config;
 use crate::platform::health::{Health, Part};
 use crate::platform::metrics;
-use crate::platform::postgres::Postgres;
+use crate::platform::postgres::{Postgres, Work};
 use crate::platform::time::{self, Backoff};
+use crate::store::mirror as store;
 use plan::Stuck;
 
-/// Whose connection holds this queue mirrors for the whole virtual host.
-pub const MIRROR_OWNER_QUEUE: &str = "fis.mirror.owner";
+/// The reading of entries and the moving of cursors.
+const MIRROR: Work = Work::of("outbox.mirror");
 /// After the main feed is told to stop: enough for what was posted last, while a mirror that is stuck or far behind delays the
 /// end of the process by no more than this. It goes on at the next start.
 const STOP: Duration = Duration::from_secs(2);
@@ -44,7 +43,6 @@ pub struct Mirror {
     /// How often it looks for new entries; the bell of the commits belongs to the relay.
     pub poll: Duration,
     pub health: Health,
-    pub entries: Arc<dyn Entries>,
 }
 
 impl Mirror {
@@ -134,8 +132,7 @@ impl Mirror {
     }
 
     async fn remember_the_heads(&self) -> Result<(), sqlx::Error> {
-        let mut db = self.postgres.pool.acquire().await?;
-        statements::begin(&mut db, &self.settings.exchange).await
+        self.postgres.run(MIRROR, async |db| store::begin(db, &self.settings.exchange).await).await
     }
 
     fn is_over(&self) -> bool {
@@ -161,11 +158,8 @@ impl Mirror {
 
     async fn say_over(&self) {
         self.health.forget(Part::Mirror);
-        let left = async {
-            let mut db = self.postgres.pool.acquire().await?;
-            statements::left(&mut db, &self.settings.exchange).await
-        };
-        let left = left.await.map_or_else(|_| "an unknown number of".to_owned(), |left| left.to_string());
+        let left = self.postgres.run(MIRROR, async |db| store::left(db, &self.settings.exchange).await).await;
+        let left = left.map_or_else(|_: sqlx::Error| "an unknown number of".to_owned(), |left| left.to_string());
         let exchange = &self.settings.exchange;
         tracing::warn!(
             exchange,

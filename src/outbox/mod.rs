@@ -10,17 +10,15 @@ mod mirror;
 mod recent;
 mod relay;
 mod session;
-mod statements;
 
-pub use feed::{first_pending, journal_message};
-pub use messages::{Entries, Place};
-pub use mirror::{MIRROR_OWNER_QUEUE, Mirror, MirrorSettings, WrongSetting};
+pub use feed::journal_message;
+pub use mirror::{Mirror, MirrorSettings, WrongSetting};
 pub use recent::Recent;
-pub use relay::{OWNER_QUEUE, Relay};
-pub use statements::{Backlog, backlog};
+pub use relay::Relay;
 
 use std::time::Duration;
 
+use crate::domain::names::{SEQUENCE_HEADER, TENANT_HEADER, TRACEPARENT_HEADER};
 use crate::domain::outbound::{CONTENT_TYPE, OutboundEvent};
 use crate::platform::amqp::Properties;
 
@@ -38,8 +36,8 @@ pub fn properties(event: &OutboundEvent) -> Properties {
         .with_message_id(&event.message_id)
         .with_timestamp(event.time.timestamp())
         .with_headers(
-            [("x-fis-tenant", event.tenant_id.as_deref()), ("traceparent", event.traceparent.as_deref())],
-            [("x-fis-sequence", event.sequence)],
+            [(TENANT_HEADER, event.tenant_id.as_deref()), (TRACEPARENT_HEADER, event.traceparent.as_deref())],
+            [(SEQUENCE_HEADER, event.sequence)],
         );
     match &event.correlation_id {
         Some(correlation_id) => properties.with_correlation_id(correlation_id),

@@ -9,8 +9,8 @@
 use std::collections::{HashMap, HashSet, VecDeque};
 use std::sync::Mutex;
 
-use super::messages::Place;
 use crate::domain::chain::ChainedEntry;
+use crate::domain::ids::EntryPlace;
 
 /// About what a relay that keeps up has before it: a window and what is committed meanwhile.
 const ENTRIES_MAX: usize = 4096;
@@ -46,7 +46,7 @@ impl Recent {
     /// Takes what is kept of these places, if no connection was made since. What stands before the last of them was passed over, and
     /// is forgotten: the next places will be behind it.
     #[must_use]
-    pub fn take(&self, connections: u64, places: &[Place]) -> HashMap<Place, ChainedEntry> {
+    pub fn take(&self, connections: u64, places: &[EntryPlace]) -> HashMap<EntryPlace, ChainedEntry> {
         let Ok(mut kept) = self.kept.lock() else { return HashMap::new() };
         if kept.connections != connections {
             return HashMap::new();
@@ -93,7 +93,7 @@ mod tests {
         }
     }
 
-    fn place(seq: i64) -> Place {
+    fn place(seq: i64) -> EntryPlace {
         (TenantId::parse("acme").unwrap(), seq)
     }
 

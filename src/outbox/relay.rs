@@ -8,18 +8,16 @@ use std::time::Duration;
 use tokio::sync::Notify;
 use tokio_util::sync::CancellationToken;
 
-use super::messages::Entries;
+use super::recent::Recent;
 use super::session::Session;
-use super::statements::Road;
+use crate::domain::names::RELAY_OWNER_QUEUE;
 use crate::platform::amqp::{AmqpError, Connection};
 use crate::platform::config;
 use crate::platform::health::{Health, Part};
 use crate::platform::metrics;
 use crate::platform::postgres::Postgres;
 use crate::platform::time::Backoff;
-
-/// Whose connection holds this queue relays for the whole virtual host.
-pub const OWNER_QUEUE: &str = "fis.relay.owner";
+use crate::store::outbox::Road;
 
 #[derive(Debug, thiserror::Error)]
 pub(super) enum RelayError {
@@ -37,7 +35,8 @@ pub struct Relay {
     /// Rung when a batch commits in this process.
     pub wake: Arc<Notify>,
     pub health: Health,
-    pub entries: Arc<dyn Entries>,
+    /// Entries that this process has just committed.
+    pub recent: Arc<Recent>,
 }
 
 impl Relay {
@@ -66,7 +65,7 @@ impl Relay {
 
     async fn session(&self, stop: &CancellationToken, backoff: &mut Backoff) -> Result<(), RelayError> {
         let connection = Connection::open_to_own(&self.amqp, "fis relay").await?;
-        while !connection.try_own(OWNER_QUEUE).await? {
+        while !connection.try_own(RELAY_OWNER_QUEUE).await? {
             // Another instance relays for this one, which may take work.
             self.health.back(Part::BrokerOut);
             metrics::relaying(false);

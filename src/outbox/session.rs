@@ -4,20 +4,25 @@
 use std::collections::VecDeque;
 use std::time::Duration;
 
-use sqlx::pool::PoolConnection;
-use sqlx::{PgConnection, Postgres};
 use tokio::time::Instant;
 use tokio_util::sync::CancellationToken;
 
 use super::flight::{Flight, Read};
 use super::messages::Messages;
 use super::relay::{Relay, RelayError, Standing};
-use super::statements::{self, OutboxRow, Road, RowContent};
+use crate::domain::ids::EntryPlace;
 use crate::platform::amqp::{AmqpError, Connection, PublishOutcome, Publisher};
 use crate::platform::faults::{self, crash_point};
 use crate::platform::metrics;
 use crate::platform::mutants::{self, mutant};
+use crate::platform::postgres::Work;
 use crate::platform::time::Backoff;
+use crate::store::outbox::{self, OutboxRow, Road, RowContent};
+
+/// The reading and removing of rows that leave at once: nearly always at work.
+const RELAY: Work = Work::often("outbox.relay");
+/// The reading and removing of rows that waited for their time.
+const RELAY_DUE: Work = Work::of("outbox.relay_due");
 
 /// Where rows were due, more may be soon: a replay is fed in small steps. The rest doubles until it is the usual one.
 const REST_MIN: Duration = Duration::from_millis(20);
@@ -29,8 +34,7 @@ pub(super) struct Session<'a> {
     standing: &'a Standing<'a>,
     publisher: Publisher,
     flight: Flight,
-    /// Kept by the road that is always in use; borrowed by the other.
-    db: Option<PoolConnection<Postgres>>,
+    work: Work,
     began: Instant,
     /// When to look by itself, and how long it rested before.
     poll_at: Instant,
@@ -60,7 +64,10 @@ impl<'a> Session<'a> {
             standing,
             publisher,
             flight: Flight::new(relay.window),
-            db: None,
+            work: match road {
+                Road::Ready => RELAY,
+                Road::Due => RELAY_DUE,
+            },
             began: now,
             poll_at: now + relay.poll,
             rest: relay.poll,
@@ -87,7 +94,7 @@ impl<'a> Session<'a> {
                 backoff.reset();
             }
             if self.road == Road::Ready && self.flight.wants_horizon(self.began.elapsed()) {
-                let horizon = statements::horizon(connected(&mut self.db, self.relay).await?).await?;
+                let horizon = self.relay.postgres.run(self.work, outbox::horizon).await?;
                 self.flight.horizon(horizon, self.began.elapsed());
             }
             self.renew().await?;
@@ -124,9 +131,6 @@ impl<'a> Session<'a> {
 
     /// Waits until there is something to do.
     async fn rest(&mut self, stop: &CancellationToken) -> Result<(), RelayError> {
-        if self.road == Road::Due && self.flight.is_idle() {
-            self.db = None;
-        }
         let now = Instant::now();
         let pause = self.flight.wakes_at().map(|at| self.began + at).filter(|at| *at > now);
         let confirm_by = self
@@ -162,8 +166,7 @@ impl<'a> Session<'a> {
     /// Reads a part and publishes it.
     async fn send(&mut self, read: &Read) -> Result<(), RelayError> {
         let (road, relay) = (self.road, self.relay);
-        let db = connected(&mut self.db, relay).await?;
-        let rows = statements::rows(db, road, read).await?;
+        let rows = relay.postgres.run(self.work, async |db| outbox::rows(db, road, read).await).await?;
         self.rest = match road {
             // It is woken by whoever writes a row.
             Road::Ready => relay.poll,
@@ -175,7 +178,9 @@ impl<'a> Session<'a> {
         if taken.is_empty() {
             return Ok(());
         }
-        let mut made = Messages::of(&taken, db, relay.entries.as_ref(), road).await?;
+        let known = relay.recent.take(relay.postgres.connections(), &entry_places(&taken));
+        let made = relay.postgres.run(self.work, async |db| Messages::of(&taken, db, known, road).await);
+        let mut made = made.await?;
         for id in &made.broken {
             let why = "a message cannot be made: its journal entry is missing or unreadable; run `fis verify`";
             tracing::error!(outbox.id = id, "{why}");
@@ -191,7 +196,7 @@ impl<'a> Session<'a> {
         self.publisher.send(leaving.iter().filter_map(|row| made.take(row)).collect());
         if mutant(mutants::MARK_BEFORE_CONFIRM) {
             let sent: Vec<i64> = leaving.iter().map(|row| row.id).collect();
-            statements::remove(db, road, &sent).await?;
+            relay.postgres.run(self.work, async |db| outbox::remove(db, road, &sent).await).await?;
         }
         Ok(())
     }
@@ -226,7 +231,8 @@ impl<'a> Session<'a> {
         metrics::unconfirmed(count(again));
         if !done.is_empty() {
             // Confirmed, then removed. A crash in between sends these again, with the same ids and bytes.
-            statements::remove(connected(&mut self.db, self.relay).await?, self.road, &done).await?;
+            let (relay, road) = (self.relay, self.road);
+            relay.postgres.run(self.work, async |db| outbox::remove(db, road, &done).await).await?;
             self.flight.removed(&done);
         }
         metrics::tenants_waiting(self.road.name(), self.flight.troubled());
@@ -257,14 +263,12 @@ impl<'a> Session<'a> {
     }
 }
 
-async fn connected<'d>(
-    db: &'d mut Option<PoolConnection<Postgres>>,
-    relay: &Relay,
-) -> Result<&'d mut PgConnection, sqlx::Error> {
-    match db {
-        Some(db) => Ok(db),
-        None => Ok(db.insert(relay.postgres.pool.acquire().await?)),
-    }
+fn entry_places(rows: &[OutboxRow]) -> Vec<EntryPlace> {
+    let place = |row: &OutboxRow| match &row.content {
+        RowContent::Entry { tenant_id, seq } => Some((tenant_id.clone(), *seq)),
+        RowContent::Message { .. } | RowContent::Unreadable => None,
+    };
+    rows.iter().filter_map(place).collect()
 }
 
 fn entries(rows: &[OutboxRow]) -> usize {

@@ -5,6 +5,7 @@ use std::collections::HashSet;
 use std::time::Duration;
 
 use chrono::{DateTime, NaiveDate, Utc};
+use sqlx::{Connection as _, PgConnection};
 use tokio_util::sync::CancellationToken;
 
 use super::statements::{self, Dated};
@@ -16,9 +17,13 @@ use crate::domain::ids::TenantId;
 use crate::platform::amqp::{AmqpError, Connection, Consumer, Delivery, Limits, Receiver};
 use crate::platform::faults::{self, crash_point};
 use crate::platform::health::{Health, Part};
-use crate::platform::postgres::Postgres;
+use crate::platform::postgres::{Postgres, Work};
 use crate::platform::time::{self, Backoff};
 use crate::platform::{config, metrics};
+use crate::store::ledger;
+
+/// The recording of dead letters.
+const PARK: Work = Work::of("parking.park");
 
 pub const DEAD_LETTER_QUEUE: &str = "fis.ingestion.dlq.queue";
 /// Dead letters per batch; their bodies are held twice while they are written.
@@ -68,7 +73,7 @@ impl Parking {
 
     async fn session(&self, stop: &CancellationToken, backoff: &mut Backoff) -> Result<(), ParkError> {
         // Only with a database to park in; otherwise each session would spend the letters' delivery counts.
-        self.postgres.probe().await?;
+        self.postgres.run(PARK, ledger::probe).await?;
         let connection = Connection::open(&self.amqp, "fis parking").await?;
         let consumer = Consumer::open(&connection, DEAD_LETTER_QUEUE, LETTERS_MAX).await?;
         let limits = Limits { events_max: usize::from(LETTERS_MAX), ..Limits::new(&self.intake) };
@@ -97,17 +102,20 @@ impl Parking {
     /// were news.
     async fn record(&self, mut rejected: Vec<DeadLetter>, mut own: Vec<DeadLetter>) -> Result<u64, sqlx::Error> {
         let now = time::now();
-        let mut transaction = self.postgres.pool.begin().await?;
-        statements::adopt(&mut transaction, &mut rejected).await?;
-        statements::adopt(&mut transaction, &mut own).await?;
-        let mut new = statements::insert_unrecorded(&mut transaction, &self.dated(&rejected, now), now).await?;
-        new.extend(statements::upsert_given_up(&mut transaction, &self.dated(&own, now), now).await?);
-        let count = u64::try_from(new.len()).unwrap_or(u64::MAX);
-        // The same letter twice in a batch is one rejection: its id is taken out by the first.
-        let news = rejected.iter().chain(&own).filter(|letter| new.remove(&letter.id));
-        tell::insert_rejections(&mut transaction, news, now, self.properties).await?;
-        transaction.commit().await?;
-        Ok(count)
+        let record = async |db: &mut PgConnection| {
+            let mut transaction = db.begin().await?;
+            statements::adopt(&mut transaction, &mut rejected).await?;
+            statements::adopt(&mut transaction, &mut own).await?;
+            let mut new = statements::insert_unrecorded(&mut transaction, &self.dated(&rejected, now), now).await?;
+            new.extend(statements::upsert_given_up(&mut transaction, &self.dated(&own, now), now).await?);
+            let count = u64::try_from(new.len()).unwrap_or(u64::MAX);
+            // The same letter twice in a batch is one rejection: its id is taken out by the first.
+            let news = rejected.iter().chain(&own).filter(|letter| new.remove(&letter.id));
+            tell::insert_rejections(&mut transaction, news, now, self.properties).await?;
+            transaction.commit().await?;
+            Ok(count)
+        };
+        self.postgres.run(PARK, record).await
     }
 
     /// Each letter once (an upsert cannot touch a row twice), with the day on which its tenant received it.

@@ -2,23 +2,20 @@
 
 use chrono::{DateTime, Utc};
 
+use crate::domain::batch::Member;
 use crate::domain::books::Books;
-use crate::domain::dead_letter::{DeadLetter, LETTER_HEADER, money_of};
+use crate::domain::dead_letter::{DeadLetter, money_of};
 use crate::domain::disposition::Failure;
 use crate::domain::event::{BatchRef, Identity, InboundEvent, Undecodable};
 use crate::domain::ids::{EventId, TenantId};
 use crate::domain::money::Currency;
+use crate::domain::names::{ATTEMPT_HEADER, LETTER_HEADER, MESSAGE_ID_HEADER, TRACEPARENT_HEADER};
 use crate::domain::retry::RetryPolicy;
 use crate::intake::Lane;
-use crate::journal::{Arrival, ItemFacts, Member, RetryMessage, Source};
+use crate::journal::{Arrival, ItemFacts, RetryMessage, Source};
 use crate::parking;
 use crate::platform::amqp::Delivery;
 use crate::platform::time;
-
-/// How often an event was held before; travels with the retry.
-const ATTEMPT_HEADER: &str = "x-fis-attempt";
-/// The publisher's own message id, where a retry had to have another one.
-const MESSAGE_ID_HEADER: &str = "x-fis-message-id";
 
 pub struct Origin<'a> {
     delivery: &'a Delivery,
@@ -133,7 +130,7 @@ impl<'a> Origin<'a> {
         // The W3C form has 55 characters; anything longer is not one.
         self.delivery
             .properties
-            .header("traceparent")
+            .header(TRACEPARENT_HEADER)
             .filter(|text| text.len() <= 64 && !text.contains('\0'))
             .map(ToOwned::to_owned)
     }

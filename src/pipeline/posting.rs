@@ -156,7 +156,7 @@ impl Pipeline {
                 self.posted_undrafted(&posted);
                 return Ok(Attempt::Done(posted));
             }
-            Err(PostError::StaleBooks) => match self.books.refresh(&self.postgres.pool).await {
+            Err(PostError::StaleBooks) => match self.books.refresh(&self.postgres).await {
                 Ok(true) => return Ok(Attempt::Again),
                 // Mapped before its turn, and the batch before it has read the new books: no trouble at all.
                 Ok(false) if !std::mem::replace(&mut outage.mapped_again, true) => return Ok(Attempt::Again),

@@ -3,17 +3,19 @@
 use std::collections::HashMap;
 
 use super::Event;
+use crate::domain::batch::BatchProgress;
 use crate::domain::disposition::Disposition;
+use crate::domain::receipt::Receipt;
 use crate::intake::Lane;
 use crate::intake::claim::{Key, Mark, Response, Status};
 use crate::intake::ledger::Reached;
 use crate::intake::progress::Numbers;
-use crate::journal::{self, BatchProgress, Committed, Verdict};
+use crate::journal::{Committed, Verdict};
 use crate::platform::metrics;
 
 /// What a verdict makes of a key. A held or ignored event keeps its PROCESSING, which proves nothing.
 pub fn mark<'a>(key: Key<'a>, verdict: &'a Verdict) -> Option<Mark<'a>> {
-    let completed = |key, receipt: &'a journal::Receipt| Mark {
+    let completed = |key, receipt: &'a Receipt| Mark {
         key,
         status: Status::Completed,
         response_body: Response::Posted { entry_id: &receipt.entry_id, sequence: receipt.seq, hash: &receipt.hash },

@@ -1,13 +1,12 @@
-//! PostgreSQL: the pool, the schema's version, and what an error means. A transaction is never dropped on a connection that goes back
+//! PostgreSQL: the pool, and what an error means. A transaction is never dropped on a connection that goes back
 //! to the pool: the server limits statements and waits for locks, and `run` (`work`) gives a silent connection up whole.
 
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
-use sqlx::migrate::Migrator;
+use sqlx::PgPool;
 use sqlx::postgres::{PgConnectOptions, PgPoolOptions};
-use sqlx::{PgPool, Row};
 
 use super::config;
 use work::{IDLE_UNTESTED, Kept};
@@ -17,8 +16,6 @@ mod work;
 
 pub use numeric::Numeric;
 pub use work::Work;
-
-static MIGRATOR: Migrator = sqlx::migrate!();
 
 /// What a failed statement means for the work it was part of.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -61,19 +58,11 @@ pub fn needs_a_person(error: &sqlx::Error) -> bool {
 pub enum PostgresError {
     #[error("setting `database.url` must be a PostgreSQL URL such as postgres://user:password@host:5432/fis")]
     Url,
-    #[error("the database is at version {found}, this program needs {needed}: run `fis migrate`")]
-    Behind { found: i64, needed: i64 },
-    #[error("the database is at version {found}, newer than this program, which knows {needed}: run a newer fis")]
-    Ahead { found: i64, needed: i64 },
-    #[error("migration {version} was changed after it ran here: this database does not belong to this program")]
-    Changed { version: i64 },
     #[error("the database does not answer")]
     Sql(#[from] sqlx::Error),
-    #[error("a migration failed")]
-    Migrate(#[from] sqlx::migrate::MigrateError),
 }
 
-/// The pool, and which ledger is behind it.
+/// The pool of connections.
 #[derive(Clone)]
 pub struct Postgres {
     pub pool: PgPool,
@@ -161,99 +150,12 @@ impl Postgres {
         self.connections.load(Ordering::SeqCst)
     }
 
-    /// Which ledger this is, and how far its write-ahead log has come. The first changes when PostgreSQL is recovered to an
-    /// earlier point, recreated or failed over; a cold copy put back in place changes only the second.
-    ///
-    /// # Errors
-    /// The database is away, or a standby, which refuses the postings anyway.
-    pub async fn place(&self) -> Result<(String, i64), sqlx::Error> {
-        // The timeline is read from the name of the current WAL file, which changes at the moment of promotion; the control
-        // file lags behind until the next checkpoint.
-        let row = sqlx::query(
-            "select (select system_identifier from pg_control_system())::text
-                 || '-' || (select oid from pg_database where datname = current_database())::text
-                 || '-' || substr(pg_walfile_name(pg_current_wal_insert_lsn()), 1, 8) as epoch,
-                 (pg_current_wal_insert_lsn() - '0/0')::bigint as position",
-        )
-        .fetch_one(&self.pool)
-        .await?;
-        Ok((row.try_get("epoch")?, row.try_get("position")?))
-    }
-
-    /// Whether the ledger has this very entry in this place.
-    ///
-    /// # Errors
-    /// The database is away.
-    pub async fn has_entry(&self, tenant: &str, seq: i64, hash: &str) -> Result<bool, sqlx::Error> {
-        let found = "select exists (select from fis_journal_entry where tenant_id = $1 and seq = $2 and hash = $3)";
-        sqlx::query_scalar(found).bind(tenant).bind(seq).bind(hash).fetch_one(&self.pool).await
-    }
-
     /// Whether it answers at all; makes a new connection where the old ones are dead.
     ///
     /// # Errors
     /// It does not.
     pub async fn ping(&self) -> Result<(), sqlx::Error> {
         self.pool.acquire().await.map(|_| ())
-    }
-
-    /// # Errors
-    /// A migration fails; the ones before it stay.
-    pub async fn migrate(&self) -> Result<(i64, i64), PostgresError> {
-        let before = self.version().await?;
-        if before > needed_version() {
-            return Err(PostgresError::Ahead { found: before, needed: needed_version() });
-        }
-        // A migration of a large table takes longer than any statement of the service may.
-        let mut connection = self.pool.acquire().await?.detach();
-        sqlx::query("set statement_timeout = 0").execute(&mut connection).await?;
-        sqlx::query("set lock_timeout = 0").execute(&mut connection).await?;
-        MIGRATOR.run(&mut connection).await?;
-        Ok((before, self.version().await?))
-    }
-
-    /// # Errors
-    /// The schema is behind, ahead, or not ours.
-    pub async fn check_version(&self) -> Result<(), PostgresError> {
-        let (found, needed) = (self.version().await?, needed_version());
-        match found.cmp(&needed) {
-            std::cmp::Ordering::Less => return Err(PostgresError::Behind { found, needed }),
-            std::cmp::Ordering::Greater => return Err(PostgresError::Ahead { found, needed }),
-            std::cmp::Ordering::Equal => {}
-        }
-        let applied = sqlx::query("select version, checksum from _sqlx_migrations where success order by version");
-        for row in applied.fetch_all(&self.pool).await? {
-            let (version, checksum): (i64, Vec<u8>) = (row.try_get("version")?, row.try_get("checksum")?);
-            let ours = MIGRATOR.iter().find(|migration| migration.version == version);
-            if ours.is_none_or(|migration| migration.checksum.as_ref() != checksum) {
-                return Err(PostgresError::Changed { version });
-            }
-        }
-        Ok(())
-    }
-
-    async fn version(&self) -> Result<i64, sqlx::Error> {
-        let exists: bool =
-            sqlx::query_scalar("select to_regclass('_sqlx_migrations') is not null").fetch_one(&self.pool).await?;
-        if !exists {
-            return Ok(0);
-        }
-        sqlx::query_scalar("select coalesce(max(version), 0) from _sqlx_migrations where success")
-            .fetch_one(&self.pool)
-            .await
-    }
-
-    /// Whether a posting could begin: the head of the ledger can be locked. A standby, a read-only server or a missing right
-    /// answer every `select` and refuse this.
-    ///
-    /// # Errors
-    /// It could not.
-    pub async fn probe(&self) -> Result<(), sqlx::Error> {
-        let mut transaction = self.pool.begin().await?;
-        sqlx::query("select 1 from fis_chain_head order by tenant_id limit 1 for update skip locked")
-            .execute(&mut *transaction)
-            .await?;
-        transaction.rollback().await
     }
 
     /// Settings of the server under which a commit may not survive a crash.
@@ -278,10 +180,6 @@ pub async fn others_connected(pool: &PgPool) -> Result<bool, sqlx::Error> {
     .fetch_one(pool)
     .await?;
     Ok(sessions > i64::from(pool.size()))
-}
-
-fn needed_version() -> i64 {
-    MIGRATOR.iter().map(|migration| migration.version).max().unwrap_or(0)
 }
 
 #[cfg(test)]

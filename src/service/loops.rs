@@ -20,7 +20,14 @@ use crate::platform::amqp::{Connection, Consumer, Limits, Prefetch, Receiver};
 use crate::platform::config::Config;
 use crate::platform::health::{Health, Part};
 use crate::platform::metrics;
+use crate::platform::postgres::Work;
 use crate::platform::time::{self, Backoff};
+use crate::store::ledger;
+
+/// The question whether PostgreSQL takes postings.
+const PROBE_WORK: Work = Work::of("service.probe");
+/// The count of open dead letters.
+const LETTERS_WORK: Work = Work::of("service.letters");
 
 /// How often running instances look for newer books, well within the promised two seconds.
 const BOOKS_POLL: Duration = Duration::from_secs(1);
@@ -35,7 +42,7 @@ const LETTERS_PART: u32 = 100;
 
 pub async fn watch_books(pipeline: &Pipeline, stop: &CancellationToken) {
     while !wait(BOOKS_POLL, stop).await {
-        match pipeline.books.refresh(&pipeline.postgres.pool).await {
+        match pipeline.books.refresh(&pipeline.postgres).await {
             // Reading books proves nothing about posting: whoever said that PostgreSQL is away must see it back.
             Ok(_) => {}
             Err(BooksError::Sql(error)) => pipeline.health.away(Part::Postgres, &error.to_string()),
@@ -53,7 +60,7 @@ pub async fn probe(pipeline: &Pipeline, stop: &CancellationToken) {
             Err(error) => pipeline.health.away(Part::Redis, &error.to_string()),
         }
         if pipeline.health.is_away(Part::Postgres) {
-            if pipeline.postgres.probe().await.is_ok() {
+            if pipeline.postgres.run(PROBE_WORK, ledger::probe).await.is_ok() {
                 pipeline.health.back(Part::Postgres);
             }
         } else if let Err(error) = pipeline.postgres.ping().await {
@@ -72,12 +79,10 @@ pub async fn watch_letters(pipeline: &Pipeline, stop: &CancellationToken) {
     loop {
         let mut rest = LETTERS;
         // A failure tells nothing: the last figures stay, and whoever needs PostgreSQL reports it.
-        if let Ok(mut db) = pipeline.postgres.pool.acquire().await {
-            let asked = Instant::now();
-            if let Ok(open) = parking::overview::open_letters(&mut db).await {
-                tell_letters(&open, &mut currencies);
-                rest = rest.max(asked.elapsed().saturating_mul(LETTERS_PART));
-            }
+        let asked = Instant::now();
+        if let Ok(open) = pipeline.postgres.run(LETTERS_WORK, parking::overview::open_letters).await {
+            tell_letters(&open, &mut currencies);
+            rest = rest.max(asked.elapsed().saturating_mul(LETTERS_PART));
         }
         if wait(rest, stop).await {
             return;
@@ -107,7 +112,7 @@ pub async fn intake(config: &Config, pipeline: &Arc<Pipeline>, health: &Health, 
     let mut backoff = Backoff::new(Duration::from_millis(200), SESSION_BACKOFF_MAX);
     loop {
         let begun = Instant::now();
-        match pipeline.postgres.probe().await {
+        match pipeline.postgres.run(PROBE_WORK, ledger::probe).await {
             Ok(()) => match session(config, pipeline, health, stop).await {
                 Ok(()) => return,
                 Err(PipelineError::Stopped) if stop.is_cancelled() => return,

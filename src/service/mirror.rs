@@ -1,10 +1,9 @@
 //! The mirror's place among the tasks: settings enter; where a second exchange is asked for, a task that publishes to it leaves.
 
-use std::sync::Arc;
 use std::time::Duration;
 
 use super::tasks::Tasks;
-use super::{Journal, Parts, ServiceError};
+use super::{Parts, ServiceError};
 use crate::outbox::{Mirror, MirrorSettings};
 use crate::platform::amqp::topology::Topology;
 use crate::platform::config::Config;
@@ -34,7 +33,6 @@ pub(super) async fn start(
         settings,
         poll: Duration::from_millis(config.outbox.poll_ms),
         health: health.clone(),
-        entries: Arc::new(Journal),
     };
     mirror.begin().await;
     let stop = tasks.then.clone();

@@ -7,11 +7,12 @@ use std::time::Duration;
 use tokio_util::sync::CancellationToken;
 
 use crate::intake::Lane;
-use crate::outbox;
 use crate::parking::DEAD_LETTER_QUEUE;
 use crate::pipeline::Pipeline;
 use crate::platform::amqp::{AmqpError, Connection};
 use crate::platform::config::Config;
+use crate::platform::postgres::Work;
+use crate::store::outbox;
 
 const LOOK: Duration = Duration::from_millis(100);
 /// The broker moves a rejected message to the dead-letter queue in the background; so many quiet looks in a row mean that
@@ -53,7 +54,7 @@ async fn is_quiet(config: &Config, pipeline: &Pipeline, connection: &mut Option<
     if pipeline.in_hand.load(Ordering::SeqCst) > 0 {
         return Ok(false);
     }
-    let mut db = pipeline.postgres.pool.acquire().await.map_err(|error| error.to_string())?;
-    let backlog = outbox::backlog(&mut db).await.map_err(|error| error.to_string())?;
+    let backlog = pipeline.postgres.run(Work::of("service.once"), outbox::backlog).await;
+    let backlog = backlog.map_err(|error: sqlx::Error| error.to_string())?;
     Ok(backlog.pending == 0)
 }

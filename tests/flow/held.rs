@@ -175,7 +175,7 @@ async fn a_retry_that_comes_early_late_or_twice_posts_once_and_leaves_nothing_be
     world.publish(&cancellations).await;
     let release = async {
         loop {
-            let filter = fis::journal::held::HeldFilter::default();
+            let filter = fis::store::held::HeldFilter::default();
             fis::journal::held::release_matching(&world.pool, &filter).await.unwrap();
             tokio::task::yield_now().await;
         }

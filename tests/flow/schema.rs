@@ -229,34 +229,3 @@ async fn bytes_that_postgresql_cannot_store_stop_nothing() {
     assert_eq!(world.count("select count(*) from fis_journal_entry where event_id = 'good'").await, 1);
     world.invariants().await;
 }
-
-/// A database of the version before, with held events; the program that reads their causes comes later.
-#[tokio::test(flavor = "multi_thread")]
-async fn events_that_were_held_before_their_cause_was_recorded_get_it() {
-    let world =
-        World::with("held_before", Setup { migrated: false, topology: false, tenants: &[], ..Setup::default() }).await;
-    let folder = std::path::Path::new(concat!(env!("CARGO_MANIFEST_DIR"), "/migrations"));
-    let all = sqlx::migrate::Migrator::new(folder).await.unwrap();
-    let before = all.iter().filter(|migration| migration.version < 3).cloned().collect();
-    sqlx::migrate::Migrator::with_migrations(before).run(&world.pool).await.unwrap();
-    world
-        .sql(
-            "insert into fis_outbox (tenant_id, exchange, routing_key, message_id, properties, body, due_at)
-             select 'acme', 'x', 'k', 'm' || n, '{}', '', '2026-01-01'::timestamptz + least(n, 4) * interval '1 hour'
-               from generate_series(1, 5) n;
-             insert into fis_held (tenant_id, event_id, event_type, payload_hash, routing_key, reason, detail, attempts, due_at, lane)
-             select 'acme', 'e' || n, 't', 'h', 'k', reason, detail, 1,
-                    '2026-01-01'::timestamptz + least(n, 4) * interval '1 hour', 'live'
-               from (values (1, 'original_not_posted', 'event `a`b`, which this one reverses, is not posted'),
-                            (2, 'fx_rate_missing', 'no rate from GBP to EUR on 2026-02-25'),
-                            (3, 'period_not_open', '2026-03-01 is in no period of the books'),
-                            (4, 'period_not_open', 'in other words'),
-                            (5, 'fx_rate_missing', 'in other words')) as held (n, reason, detail)",
-        )
-        .await;
-    world.fis(&["migrate"]).await.expect(0, &["from version 2"]);
-    let sql = "select concat_ws(' ', event_id, coalesce(waits_for, '-'), coalesce(outbox_id::text, '-')) from fis_held order by 1";
-    let rows: Vec<String> = sqlx::query_scalar(sql).fetch_all(&world.pool).await.unwrap();
-    // The last two have the same due time: which row is whose, nobody can tell.
-    assert_eq!(rows, ["e1 event:a`b 1", "e2 rate:GBP/EUR@2026-02-25 2", "e3 period:2026-03-01 3", "e4 - -", "e5 - -"]);
-}

@@ -4,6 +4,7 @@
 use std::collections::BTreeMap;
 
 use chrono::{DateTime, Utc};
+use fis::domain::batch::{BatchProgress, Member, Progress};
 use fis::domain::books::{Books, Mapped};
 use fis::domain::chain::{ChainedEntry, GENESIS};
 use fis::domain::dead_letter::DeadLetter;
@@ -12,10 +13,7 @@ use fis::domain::entry::Side;
 use fis::domain::event::{Identity, InboundEvent, RawMessage, decode};
 use fis::domain::ids::entry_id;
 use fis::domain::retry::RetryPolicy;
-use fis::journal::{
-    Arrival, BatchProgress, Item, ItemFacts, Known, Member, Original, Progress, RetryMessage, Source, Step, Verdict,
-    decide,
-};
+use fis::journal::{Arrival, Item, ItemFacts, Known, Original, RetryMessage, Source, Step, Verdict, decide};
 use proptest::prelude::*;
 use rust_decimal::Decimal;
 use sha2::{Digest, Sha256};

@@ -82,7 +82,7 @@ impl Servers {
 
     pub async fn execute(&self, database: &str, statement: &str) -> Result<()> {
         let mut session = self.sql(database).await?;
-        let running = sqlx::raw_sql(&statement).execute(&mut session);
+        let running = sqlx::raw_sql(statement).execute(&mut session);
         tokio::time::timeout(ANSWER, running).await?.with_context(|| statement.to_owned())?;
         Ok(())
     }

@@ -248,7 +248,7 @@ async fn template(servers: &Servers, admin: &mut PgConnection) -> String {
             execute(&mut *admin, &format!("create database {name}")).await;
             let url = with_path(&servers.database, &name).as_str().into();
             let postgres = Postgres::new(&config::Database { url, ..config::Database::default() }).unwrap();
-            postgres.migrate().await.unwrap();
+            fis::store::schema::migrate(&postgres).await.unwrap();
             postgres.pool.close().await;
             execute(&mut *admin, &format!("alter database {name} with is_template true")).await;
         }

@@ -14,7 +14,6 @@ use super::results::Results;
 use super::usage::{self, Spent};
 use crate::cli::demo::service::Service;
 use crate::intake::Lane;
-use crate::outbox;
 use crate::platform::amqp::Connection;
 use crate::platform::metrics;
 
@@ -102,7 +101,7 @@ pub async fn backlog(place: &Place, backlog: Backlog) -> anyhow::Result<Drained>
 /// Takes the relay's place at the broker, so that the service's own stands by.
 async fn own_relay(place: &Place) -> anyhow::Result<Connection> {
     let connection = Connection::open(&place.config.amqp, "fis bench").await?;
-    anyhow::ensure!(connection.try_own(outbox::OWNER_QUEUE).await?, "another relay is at work");
+    anyhow::ensure!(connection.try_own(crate::domain::names::RELAY_OWNER_QUEUE).await?, "another relay is at work");
     Ok(connection)
 }
 
@@ -173,7 +172,7 @@ pub async fn all_relayed(pool: &PgPool, services: &[Service], events: usize) -> 
     .await?;
     until("the outbox is empty", events, async || {
         let mut db = pool.acquire().await?;
-        Ok(outbox::backlog(&mut db).await?.pending == 0)
+        Ok(crate::store::outbox::backlog(&mut db).await?.pending == 0)
     })
     .await
 }

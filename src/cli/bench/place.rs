@@ -52,7 +52,7 @@ impl Place {
     }
 
     async fn prepare(&self, user: &str) -> anyhow::Result<()> {
-        self.postgres.migrate().await?;
+        crate::store::schema::migrate(&self.postgres).await?;
         crate::journal::books::apply(&self.postgres.pool, BOOKS, "fis bench").await?;
         let vhost = format!("vhosts/{}", self.name);
         self.management.put_json(&vhost, &serde_json::json!({})).await.context("cannot create a virtual host")?;

@@ -14,7 +14,6 @@ use super::posting::{BATCH, Chain};
 use super::rate;
 use super::results::Results;
 use crate::domain::outbound::DOMAIN_EXCHANGE;
-use crate::outbox;
 use crate::platform::amqp::OutMessage;
 
 /// Where a finance team would read.
@@ -32,7 +31,7 @@ pub async fn measure(place: &Place, rows: usize, results: &mut Results) -> anyho
 
     let mut services = start(place, 1).await?;
     let started = Instant::now();
-    let left = outbox::backlog(&mut *pool.acquire().await?).await?.pending;
+    let left = crate::store::outbox::backlog(&mut *pool.acquire().await?).await?.pending;
     all_relayed(pool, &services, rows).await?;
     let time = started.elapsed();
     stop(place, &mut services).await?;

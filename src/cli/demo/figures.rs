@@ -10,7 +10,6 @@ use super::finance::Finance;
 use super::sample::Expected;
 use super::service::Service;
 use crate::journal::audit;
-use crate::outbox;
 use crate::platform::config::Config;
 use crate::platform::metrics;
 use crate::platform::postgres::Postgres;
@@ -40,7 +39,7 @@ impl Figures {
         for row in letters {
             rejected.insert(row.try_get("reason")?, u64::try_from(row.try_get::<i64, _>("attempts")?)?);
         }
-        let outbox = u64::try_from(outbox::backlog(&mut db).await?.pending)?;
+        let outbox = u64::try_from(crate::store::outbox::backlog(&mut db).await?.pending)?;
         let counter =
             async |outcome: &str| service.counter(metrics::INTAKE_DELIVERIES, &format!("outcome=\"{outcome}\"")).await;
         Ok(Self {

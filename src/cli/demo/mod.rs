@@ -72,7 +72,7 @@ impl Demo {
 
 async fn prepare(config: &Config) -> anyhow::Result<Postgres> {
     let postgres = Postgres::new(&config.database)?;
-    postgres.migrate().await?;
+    crate::store::schema::migrate(&postgres).await?;
     let connection = Connection::open(&config.amqp, "fis demo").await?;
     for applied in connection.apply_topology(&Topology::embedded()?).await? {
         if let Outcome::Differs { remedy, .. } = applied.outcome {

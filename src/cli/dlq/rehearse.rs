@@ -11,7 +11,6 @@ use crate::domain::chain::ChainedEntry;
 use crate::domain::entry::Side;
 use crate::domain::ids::TenantId;
 use crate::journal::books::BooksShelf;
-use crate::journal::report::read_balances;
 use crate::journal::{PostError, Rehearsal, Verdict};
 use crate::parking::filter::Filter;
 use crate::parking::read::{Whole, whole_page};
@@ -20,6 +19,7 @@ use crate::pipeline::Pipeline;
 use crate::platform::amqp::Delivery;
 use crate::platform::config::Config;
 use crate::platform::postgres::{Fault, Postgres};
+use crate::store::journal::pages::read_balances;
 
 /// Letters per rolled-back transaction. It locks the tenants' heads, so it must be short: live postings wait for it.
 const CHUNK: i64 = 200;
@@ -50,7 +50,7 @@ pub struct Rehearsed {
 impl Rehearsed {
     pub async fn of(config: &Config, postgres: &Postgres, filter: &Filter) -> anyhow::Result<Self> {
         let books = BooksShelf::default();
-        books.refresh(&postgres.pool).await?;
+        books.refresh(postgres).await?;
         let pipeline = Pipeline::for_rehearsal(config, postgres, books)?;
         let mut rehearsed = Self::default();
         let mut after = None;
@@ -68,7 +68,7 @@ impl Rehearsed {
     /// One edited copy instead of its letter.
     pub async fn of_messages(config: &Config, postgres: &Postgres, messages: &[Delivery]) -> anyhow::Result<Self> {
         let books = BooksShelf::default();
-        books.refresh(&postgres.pool).await?;
+        books.refresh(postgres).await?;
         let pipeline = Pipeline::for_rehearsal(config, postgres, books)?;
         let mut rehearsed = Self::default();
         for chunk in messages.chunks(usize::try_from(CHUNK).unwrap_or(1)) {
@@ -86,7 +86,7 @@ impl Rehearsed {
                     self.add(&entries);
                     return Ok(());
                 }
-                Err(PostError::StaleBooks) => _ = pipeline.books.refresh(&pipeline.postgres.pool).await?,
+                Err(PostError::StaleBooks) => _ = pipeline.books.refresh(&pipeline.postgres).await?,
                 Err(PostError::Sql(error)) => match Fault::of(&error) {
                     Fault::Refused { sqlstate, message } if messages.len() == 1 => {
                         self.letters += 1;

@@ -4,10 +4,10 @@ use std::collections::HashMap;
 
 use crate::domain::checkpoint::Head;
 use crate::domain::feed::Proof;
-use crate::journal::audit;
-use crate::outbox::first_pending;
 use crate::platform::config::Config;
 use crate::platform::postgres::Postgres;
+use crate::store::outbox::first_pending;
+use crate::store::{audit, heads};
 
 /// The ledger before the feed was read.
 pub struct Ledger {
@@ -21,7 +21,7 @@ impl Ledger {
     pub async fn read(config: &Config) -> anyhow::Result<Self> {
         let postgres = super::super::database(config).await?;
         // The heads first: an entry that is posted and announced in between is then beyond what is asked for.
-        let heads = audit::heads(&postgres.pool).await?;
+        let heads = heads::all(&postgres.pool).await?;
         let pending = first_pending(&mut *postgres.pool.acquire().await?).await?;
         Ok(Self { postgres, heads, pending })
     }

@@ -10,11 +10,12 @@ use serde_json::json;
 use super::super::{print_json, tenant};
 use crate::domain::ids::TenantId;
 use crate::intake::Lane;
-use crate::journal::report::{last_seq, read_span};
 use crate::outbox::journal_message;
 use crate::parking::DEAD_LETTER_QUEUE;
 use crate::platform::amqp::{Connection, OutMessage, PublishOutcome, Publisher};
 use crate::platform::config::Config;
+use crate::store::heads::last_seq;
+use crate::store::journal::pages::read_span;
 
 /// What one window holds: the broker confirms it well within the timeout.
 const WINDOW_BYTES_MAX: usize = 8 * 1024 * 1024;

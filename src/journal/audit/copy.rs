@@ -3,27 +3,6 @@
 
 use sha2::{Digest, Sha256};
 
-use crate::domain::ids::TenantId;
-
-pub fn entries_query(tenant: &TenantId, after: i64) -> String {
-    format!(
-        "copy (select seq, previous_hash, event_id, event_type, payload_hash, rule_name, rule_version, accounting_date,
-                      coalesce(original_date::text, ''), posted_at, description, coalesce(reverses_entry_id, ''), hash
-                 from fis_journal_entry
-                where tenant_id = '{tenant}' and seq > {after}
-                order by seq) to stdout"
-    )
-}
-
-pub fn lines_query(tenant: &TenantId, after: i64) -> String {
-    format!(
-        "copy (select seq, account_code, side, amount, currency, base_amount
-                 from fis_journal_line
-                where tenant_id = '{tenant}' and seq > {after}
-                order by seq, line_no) to stdout"
-    )
-}
-
 /// An entry, still as text. What stands between previous hash and time of posting, and behind it, is only hashed.
 pub struct EntryRow<'a> {
     pub seq: i64,

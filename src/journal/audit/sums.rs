@@ -3,9 +3,9 @@
 
 use std::collections::HashMap;
 
-use sqlx::{PgConnection, Row};
-
 use super::copy::LineRow;
+use super::kept::wrong_balance;
+use crate::store::audit::KeptBalance;
 
 const DECIMALS: usize = 6;
 
@@ -63,44 +63,26 @@ impl Sums {
         if line.side == b"debit" { sum.0 += amount } else { sum.1 += amount }
     }
 
-    /// The first account whose stored balance is not the sum of its lines.
-    pub async fn fault(&self, db: &mut PgConnection, tenant: &str) -> Result<Option<String>, sqlx::Error> {
-        let rows = sqlx::query(
-            "select account_code, currency, debit::text as debit, credit::text as credit
-               from fis_account_balance
-              where tenant_id = $1
-              order by account_code, currency",
-        )
-        .bind(tenant)
-        .fetch_all(db)
-        .await?;
-        let wrong = |account: &str, currency: &str| {
-            format!("the balance of account {account} in {currency} is not the sum of its lines")
-        };
+    /// The first account whose kept balance is not the sum of its lines.
+    pub fn fault(&self, kept: &[KeptBalance]) -> Option<String> {
         let mut known = 0;
-        for row in &rows {
-            let (account, currency): (&str, &str) = (row.try_get("account_code")?, row.try_get("currency")?);
-            let (debit, credit): (&str, &str) = (row.try_get("debit")?, row.try_get("credit")?);
+        for KeptBalance { account_code, currency, debit, credit } in kept {
             let stored = (millionths(debit.as_bytes()), millionths(credit.as_bytes()));
-            let summed = self.0.get(format!("{account}\t{currency}").as_bytes()).copied();
+            let summed = self.0.get(format!("{account_code}\t{currency}").as_bytes()).copied();
             known += usize::from(summed.is_some());
             let (debit, credit) = summed.unwrap_or_default();
             if stored != (Some(debit), Some(credit)) {
-                return Ok(Some(wrong(account, currency)));
+                return Some(wrong_balance(account_code, currency));
             }
         }
         if known == self.0.len() {
-            return Ok(None);
+            return None;
         }
         // An account has lines and no balance at all.
-        let stored = |key: &str| {
-            rows.iter().any(|row| {
-                let name = |column| row.try_get::<&str, _>(column).unwrap_or_default();
-                key == format!("{}\t{}", name("account_code"), name("currency"))
-            })
-        };
-        let missing = self.0.keys().filter_map(|key| std::str::from_utf8(key).ok()).filter(|key| !stored(key)).min();
-        Ok(missing.and_then(|key| key.split_once('\t')).map(|(account, currency)| wrong(account, currency)))
+        let is_kept =
+            |key: &str| kept.iter().any(|balance| key == format!("{}\t{}", balance.account_code, balance.currency));
+        let missing = self.0.keys().filter_map(|key| std::str::from_utf8(key).ok()).filter(|key| !is_kept(key)).min();
+        missing.and_then(|key| key.split_once('\t')).map(|(account, currency)| wrong_balance(account, currency))
     }
 }
 

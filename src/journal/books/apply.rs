@@ -2,13 +2,15 @@
 //! under the tenant's lock (`put_in_force`). What was not looked at is never applied: a plan made against a version that
 //! is no longer in force is refused.
 
-use sqlx::{PgConnection, PgPool, Row};
+use sqlx::{PgConnection, PgPool};
 
-use super::super::held::{RELEASED_MAX, free_by_books};
-use super::{BooksError, StoredBooks, read};
+use super::super::held::free_by_books;
+use super::{BooksError, missing};
 use crate::domain::books::{Books, Mistake, Plan};
-use crate::domain::chain::GENESIS;
 use crate::domain::ids::TenantId;
+use crate::store::books::{self as store, StoredBooks};
+use crate::store::heads;
+use crate::store::outbox::RELEASED_MAX;
 
 /// What an apply did.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -45,7 +47,7 @@ pub enum Against {
 /// Every mistake of the file; or the database is away.
 pub async fn outlook(pool: &PgPool, source: &str) -> Result<Outlook, BooksError> {
     let books = Books::parse(source, 0).map_err(BooksError::Mistakes)?;
-    let current = read(pool, books.tenant_id.as_str(), None).await?;
+    let current = store::read(pool, books.tenant_id.as_str(), None).await?;
     let Some(StoredBooks { version, source: in_force, .. }) = current else {
         let plan = Plan::between(None, &books);
         return Ok(Outlook { tenant_id: books.tenant_id, version: None, plan });
@@ -75,7 +77,7 @@ pub async fn apply(pool: &PgPool, source: &str, by: &str) -> Result<Applied, Boo
 /// database is away.
 pub async fn put_in_force(pool: &PgPool, source: &str, by: &str, against: Against) -> Result<Applied, BooksError> {
     let books = Books::parse(source, 0).map_err(BooksError::Mistakes)?;
-    let tenant = books.tenant_id.as_str();
+    let tenant = &books.tenant_id;
     let mut transaction = pool.begin().await?;
     let mut version = 1;
     if let Some((current, in_force)) = lock_version(&mut transaction, tenant).await? {
@@ -83,7 +85,10 @@ pub async fn put_in_force(pool: &PgPool, source: &str, by: &str, against: Agains
             && seen != Some(current)
         {
             transaction.rollback().await?;
-            let by = read(pool, tenant, Some(current)).await?.map(|stored| stored.applied_by).unwrap_or_default();
+            let by = store::read(pool, tenant.as_str(), Some(current))
+                .await?
+                .map(|stored| stored.applied_by)
+                .unwrap_or_default();
             return Err(BooksError::Overtaken { version: current, by });
         }
         if difference(&in_force, &books).is_empty() {
@@ -93,18 +98,8 @@ pub async fn put_in_force(pool: &PgPool, source: &str, by: &str, against: Agains
         check_against_ledger(&mut transaction, &books, &in_force).await?;
         version = current + 1;
     }
-    sqlx::query("insert into fis_books (tenant_id, version, source, applied_by) values ($1, $2, $3, $4)")
-        .bind(tenant)
-        .bind(version)
-        .bind(source)
-        .bind(by)
-        .execute(&mut *transaction)
-        .await?;
-    sqlx::query("update fis_chain_head set books_version = $2 where tenant_id = $1")
-        .bind(tenant)
-        .bind(version)
-        .execute(&mut *transaction)
-        .await?;
+    store::insert(&mut transaction, tenant, version, source, by).await?;
+    heads::set_books_version(&mut transaction, tenant, version).await?;
     let mut released = free_by_books(&mut transaction, &books).await?;
     transaction.commit().await?;
     // The books are in force, whatever becomes of this.
@@ -121,7 +116,7 @@ async fn release_rest(pool: &PgPool, books: &Books, version: i32, first: u64) ->
     let (mut last, mut released) = (first, 0);
     while last == RELEASED_MAX {
         let mut transaction = pool.begin().await?;
-        let current = lock_version(&mut transaction, books.tenant_id.as_str()).await?;
+        let current = lock_version(&mut transaction, &books.tenant_id).await?;
         if current.is_none_or(|(current, _)| current != version) {
             break;
         }
@@ -133,38 +128,18 @@ async fn release_rest(pool: &PgPool, books: &Books, version: i32, first: u64) ->
 }
 
 /// Locks the tenant's head and returns the version in force with its source; none for a tenant whose head this makes.
-async fn lock_version(db: &mut PgConnection, tenant: &str) -> Result<Option<(i32, String)>, BooksError> {
-    // The first version makes the head; whoever comes second waits here and then finds it.
-    let first = sqlx::query(
-        "insert into fis_chain_head (tenant_id, seq, hash, books_version) values ($1, 0, $2, 1) on conflict do nothing",
-    )
-    .bind(tenant)
-    .bind(GENESIS)
-    .execute(&mut *db)
-    .await?;
-    if first.rows_affected() > 0 {
-        return Ok(None);
-    }
-    let current: i32 = sqlx::query_scalar("select books_version from fis_chain_head where tenant_id = $1 for update")
-        .bind(tenant)
-        .fetch_one(&mut *db)
-        .await?;
-    let source = sqlx::query_scalar("select source from fis_books where tenant_id = $1 and version = $2")
-        .bind(tenant)
-        .bind(current)
-        .fetch_one(&mut *db)
-        .await?;
+async fn lock_version(db: &mut PgConnection, tenant: &TenantId) -> Result<Option<(i32, String)>, BooksError> {
+    let Some(current) = heads::lock_or_make(&mut *db, tenant).await? else { return Ok(None) };
+    let source = store::source(db, tenant, current).await?.ok_or_else(|| missing(tenant, current))?;
     Ok(Some((current, source)))
 }
 
 /// What a file cannot know: the base currency of a ledger with entries stays, and so do accounts with lines.
 async fn check_against_ledger(db: &mut PgConnection, books: &Books, in_force: &str) -> Result<(), BooksError> {
-    let tenant = books.tenant_id.as_str();
+    let tenant = &books.tenant_id;
     let mut mistakes = Vec::new();
     let mut mistake = |place: String, message: String| mistakes.push(Mistake { position: None, place, message });
-    let head =
-        sqlx::query("select seq from fis_chain_head where tenant_id = $1").bind(tenant).fetch_one(&mut *db).await?;
-    let seq: i64 = head.try_get("seq")?;
+    let seq = heads::last_seq(&mut *db, tenant).await?.unwrap_or_default();
     if let Some(before) = Books::base_currency_of(in_force)
         && seq > 0
         && before != books.base_currency.code()
@@ -172,11 +147,7 @@ async fn check_against_ledger(db: &mut PgConnection, books: &Books, in_force: &s
         let message = format!("entries are booked in {before}; it cannot become {}", books.base_currency);
         mistake("base_currency".to_owned(), message);
     }
-    let used: Vec<String> =
-        sqlx::query_scalar("select distinct account_code from fis_account_balance where tenant_id = $1 order by 1")
-            .bind(tenant)
-            .fetch_all(db)
-            .await?;
+    let used = store::used_accounts(db, tenant).await?;
     for code in used.iter().filter(|code| books.account(code).is_none()) {
         let message = "has lines and cannot be removed; set `closed = true` instead".to_owned();
         mistake(format!("account `{code}`"), message);

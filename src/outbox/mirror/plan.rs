@@ -7,23 +7,14 @@ use std::time::Duration;
 
 use tokio::time::Instant;
 
-use crate::domain::ids::TenantId;
-use crate::outbox::Place;
+use crate::domain::ids::{EntryPlace, TenantId};
 use crate::platform::amqp::PublishOutcome;
 use crate::platform::time::Backoff;
-
-/// A tenant with entries that are not mirrored yet.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Due {
-    pub tenant_id: TenantId,
-    /// The last one that is.
-    pub seq: i64,
-    pub head: i64,
-}
+use crate::store::mirror::Due;
 
 /// The next entries, in order per tenant, at most `most`: shared out evenly, and one alone for a tenant whose last one was
 /// not taken, so that what follows it does not arrive before it.
-pub fn places(due: &[Due], most: usize, is_stuck: impl Fn(&str) -> bool) -> Vec<Place> {
+pub fn places(due: &[Due], most: usize, is_stuck: impl Fn(&str) -> bool) -> Vec<EntryPlace> {
     let due = due.get(..most).unwrap_or(due);
     let share = i64::try_from(most / due.len().max(1)).unwrap_or(i64::MAX);
     let mut places = Vec::new();
@@ -49,7 +40,7 @@ pub struct Settled {
 }
 
 /// A tenant's cursor moves up to its first entry that was not confirmed; what was confirmed behind it is sent again.
-pub fn settle(sent: &[Place], outcomes: &[PublishOutcome]) -> Settled {
+pub fn settle(sent: &[EntryPlace], outcomes: &[PublishOutcome]) -> Settled {
     let mut settled = Settled::default();
     let mut moved: BTreeMap<&str, (&TenantId, i64)> = BTreeMap::new();
     for ((tenant_id, seq), outcome) in sent.iter().zip(outcomes) {
@@ -126,7 +117,7 @@ mod tests {
         Due { tenant_id: tenant(name), seq, head }
     }
 
-    fn shown(places: &[Place]) -> Vec<String> {
+    fn shown(places: &[EntryPlace]) -> Vec<String> {
         places.iter().map(|(tenant, seq)| format!("{tenant}/{seq}")).collect()
     }
 
@@ -157,7 +148,7 @@ mod tests {
     #[test]
     fn a_cursor_never_passes_an_entry_that_was_not_confirmed() {
         use PublishOutcome::{Confirmed, Refused, Returned};
-        let sent: Vec<Place> = [("a", 1), ("a", 2), ("a", 3), ("b", 7), ("b", 8), ("c", 1)]
+        let sent: Vec<EntryPlace> = [("a", 1), ("a", 2), ("a", 3), ("b", 7), ("b", 8), ("c", 1)]
             .into_iter()
             .map(|(name, seq)| (tenant(name), seq))
             .collect();

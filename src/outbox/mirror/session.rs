@@ -7,14 +7,15 @@ use tokio::time::Instant;
 use tokio_util::sync::CancellationToken;
 
 use super::plan::{self, Stuck};
-use super::{Mirror, MirrorError, statements};
-use crate::outbox::messages;
-use crate::outbox::{Place, journal_message};
+use super::{MIRROR, Mirror, MirrorError};
+use crate::domain::ids::EntryPlace;
+use crate::outbox::{journal_message, messages};
 use crate::platform::amqp::{AmqpError, Connection, OutMessage, PublishOutcome, Publisher};
 use crate::platform::faults::{self, crash_point};
 use crate::platform::health::Part;
 use crate::platform::metrics;
 use crate::platform::time::Backoff;
+use crate::store::mirror as store;
 
 /// Entries in one window: what a crash repeats, and what is in memory at once. Some hundreds hide the way to the broker.
 const WINDOW: usize = 250;
@@ -105,8 +106,8 @@ impl Mirror {
         let settled = plan::settle(&places, &outcomes);
         if !settled.moved.is_empty() {
             // Confirmed, then remembered. A crash in between sends these again, with the same ids and bytes.
-            let mut db = self.postgres.pool.acquire().await?;
-            statements::advance(&mut db, &self.settings.exchange, &settled.moved).await?;
+            let moved = async |db: &mut _| store::advance(db, &self.settings.exchange, &settled.moved).await;
+            self.postgres.run(MIRROR, moved).await?;
         }
         metrics::mirrored(settled.mirrored);
         for (tenant_id, _) in &settled.moved {
@@ -126,12 +127,16 @@ impl Mirror {
     }
 
     /// The next entries and their messages, one for one. An entry that cannot be read holds up its own tenant alone.
-    async fn next(&self, stuck: &mut Stuck, after: &mut String) -> Result<(Vec<Place>, Vec<OutMessage>), MirrorError> {
+    async fn next(
+        &self,
+        stuck: &mut Stuck,
+        after: &mut String,
+    ) -> Result<(Vec<EntryPlace>, Vec<OutMessage>), MirrorError> {
         let now = Instant::now();
         let resting = stuck.resting(now);
         let limit = i64::try_from(WINDOW).unwrap_or(i64::MAX);
-        let mut db = self.postgres.pool.acquire().await?;
-        let due = statements::due(&mut db, &self.settings.exchange, &resting, after, limit).await?;
+        let due = async |db: &mut _| store::due(db, &self.settings.exchange, &resting, after, limit).await;
+        let due = self.postgres.run(MIRROR, due).await?;
         stuck.keep(now, &due);
         if let Some(last) = due.last() {
             last.tenant_id.as_str().clone_into(after);
@@ -140,8 +145,7 @@ impl Mirror {
         if planned.is_empty() {
             return Ok((planned, Vec::new()));
         }
-        let entries = messages::read(&mut db, self.entries.as_ref(), &planned).await?;
-        drop(db);
+        let entries = self.postgres.run(MIRROR, async |db| messages::read(db, &planned).await).await?;
         let (mut places, mut messages) = (Vec::with_capacity(planned.len()), Vec::with_capacity(planned.len()));
         let mut broken = None;
         for place in planned {

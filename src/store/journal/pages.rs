@@ -9,11 +9,12 @@ use rust_decimal::Decimal;
 use sqlx::postgres::PgRow;
 use sqlx::{PgConnection, Row};
 
-use super::read::{self, Place};
+use super::read;
 use crate::domain::chain::ChainedEntry;
-use crate::domain::ids::{AccountCode, TenantId};
+use crate::domain::ids::{AccountCode, EntryPlace, TenantId};
 use crate::domain::money::Currency;
 use crate::domain::trial_balance::AccountSum;
+use crate::store::rows;
 
 /// Sequences per page of a walk: a few hundred kilobytes of usual entries, and one round trip in a few milliseconds.
 pub const SPAN: i64 = 500;
@@ -88,8 +89,8 @@ pub async fn find_entries(
         .await?;
     let mut places = rows
         .iter()
-        .map(|row| Ok((read::tenant(row)?, row.try_get("seq")?)))
-        .collect::<Result<Vec<Place>, sqlx::Error>>()?;
+        .map(|row| Ok((rows::tenant(row)?, row.try_get("seq")?)))
+        .collect::<Result<Vec<EntryPlace>, sqlx::Error>>()?;
     let wanted = usize::try_from(limit).unwrap_or(usize::MAX);
     let more = places.len() > wanted;
     places.truncate(wanted);
@@ -117,18 +118,6 @@ pub async fn find_reversals(
     .fetch_all(db)
     .await?;
     rows.iter().map(|row| Ok((row.try_get("reverses_entry_id")?, row.try_get("entry_id")?))).collect()
-}
-
-/// The last sequence of a tenant; `None`: there is no such tenant. Entries up to it never change and have no gap, so a walk
-/// up to it sees one moment of the ledger without holding a transaction open.
-///
-/// # Errors
-/// The database is away.
-pub async fn last_seq(db: &mut PgConnection, tenant: &TenantId) -> Result<Option<i64>, sqlx::Error> {
-    sqlx::query_scalar("select seq from fis_chain_head where tenant_id = $1")
-        .bind(tenant.as_str())
-        .fetch_optional(db)
-        .await
 }
 
 /// The entries of one span of sequences, `after` < sequence ≤ `after` + [`SPAN`], that are dated between `from` and `to`,
@@ -241,8 +230,8 @@ pub async fn sum_lines(
 
 fn sum(row: &PgRow, base: Option<Currency>) -> Result<AccountSum, sqlx::Error> {
     Ok(AccountSum {
-        account: read::account(row)?,
-        currency: base.map_or_else(|| read::currency(row), Ok)?,
+        account: rows::account(row)?,
+        currency: base.map_or_else(|| rows::currency(row), Ok)?,
         debit: row.try_get::<Decimal, _>("debit")?,
         credit: row.try_get::<Decimal, _>("credit")?,
     })
@@ -271,12 +260,4 @@ pub async fn find_unbalanced_entry(
           limit 1"
     );
     sqlx::query_scalar(&sql).persistent(false).bind(tenant.as_str()).bind(as_of).fetch_optional(db).await
-}
-
-/// Makes a transaction read one moment of the ledger, whatever is posted meanwhile.
-///
-/// # Errors
-/// The database is away.
-pub async fn read_one_moment(db: &mut PgConnection) -> Result<(), sqlx::Error> {
-    sqlx::query("set transaction isolation level repeatable read, read only").execute(db).await.map(|_| ())
 }

@@ -1,12 +1,24 @@
-//! The SQL of the mirror. Each statement is a transaction of its own; none is open while publishing.
+//! The mirror's beginning and its cursors. Each statement is a transaction of its own; none is open while publishing.
 
 use sqlx::{PgConnection, Row as _};
 
-use super::plan::Due;
+use super::rows;
 use crate::domain::ids::TenantId;
+
+/// A tenant with entries that are not mirrored yet.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Due {
+    pub tenant_id: TenantId,
+    /// The last one that is.
+    pub seq: i64,
+    pub head: i64,
+}
 
 /// Remembers the heads of this moment the first time; afterwards it does nothing. One statement, so that no entry can fall
 /// between the beginning and its cursors: what commits later is beyond the head that was seen.
+///
+/// # Errors
+/// The database is away.
 pub async fn begin(db: &mut PgConnection, exchange: &str) -> Result<(), sqlx::Error> {
     sqlx::query(
         "with began as (
@@ -27,6 +39,9 @@ pub async fn begin(db: &mut PgConnection, exchange: &str) -> Result<(), sqlx::Er
 }
 
 /// Tenants with entries beyond their cursor, those behind `after` first, so that each has its turn.
+///
+/// # Errors
+/// The database is away.
 pub async fn due(
     db: &mut PgConnection,
     exchange: &str,
@@ -34,7 +49,7 @@ pub async fn due(
     after: &str,
     limit: i64,
 ) -> Result<Vec<Due>, sqlx::Error> {
-    let rows = sqlx::query(
+    let found = sqlx::query(
         "select head.tenant_id, coalesce(cursor.seq, 0) as seq, head.seq as head
            from fis_chain_head head
            left join fis_mirror_cursor cursor on cursor.exchange = $1 and cursor.tenant_id = head.tenant_id
@@ -48,16 +63,16 @@ pub async fn due(
     .bind(limit)
     .fetch_all(db)
     .await?;
-    rows.iter()
-        .map(|row| {
-            let tenant = TenantId::parse(row.try_get("tenant_id")?);
-            let tenant_id = tenant.map_err(|error| sqlx::Error::Decode(Box::new(error)))?;
-            Ok(Due { tenant_id, seq: row.try_get("seq")?, head: row.try_get("head")? })
-        })
+    found
+        .iter()
+        .map(|row| Ok(Due { tenant_id: rows::tenant(row)?, seq: row.try_get("seq")?, head: row.try_get("head")? }))
         .collect()
 }
 
 /// Moves the cursors, never backwards: whoever moves one has seen the confirms of all before it.
+///
+/// # Errors
+/// The database is away.
 pub async fn advance(db: &mut PgConnection, exchange: &str, moved: &[(TenantId, i64)]) -> Result<(), sqlx::Error> {
     let (tenants, seqs): (Vec<&str>, Vec<i64>) = moved.iter().map(|(tenant, seq)| (tenant.as_str(), *seq)).unzip();
     sqlx::query(
@@ -78,6 +93,9 @@ pub async fn advance(db: &mut PgConnection, exchange: &str, moved: &[(TenantId, 
 }
 
 /// Entries beyond the cursors.
+///
+/// # Errors
+/// The database is away.
 pub async fn left(db: &mut PgConnection, exchange: &str) -> Result<i64, sqlx::Error> {
     sqlx::query_scalar(
         "select coalesce(sum(greatest(head.seq - coalesce(cursor.seq, 0), 0)), 0)::bigint

@@ -9,47 +9,17 @@ use sqlx::{PgConnection, Row};
 
 use crate::domain::chain::{ChainedEntry, Provenance};
 use crate::domain::entry::{Line, Side};
-use crate::domain::ids::{AccountCode, EventId, EventType, NameError, TenantId};
-use crate::domain::money::Currency;
-
-pub type Place = (TenantId, i64);
-
-/// A value in the database that no version of this program has written.
-#[derive(Debug, thiserror::Error)]
-#[error("column {column} holds a value that is not possible")]
-struct Impossible {
-    column: &'static str,
-}
-
-fn impossible(column: &'static str) -> sqlx::Error {
-    sqlx::Error::Decode(Box::new(Impossible { column }))
-}
-
-fn name<T>(row: &PgRow, column: &'static str, parse: fn(&str) -> Result<T, NameError>) -> Result<T, sqlx::Error> {
-    parse(row.try_get(column)?).map_err(|_| impossible(column))
-}
-
-pub(super) fn tenant(row: &PgRow) -> Result<TenantId, sqlx::Error> {
-    name(row, "tenant_id", TenantId::parse)
-}
-
-pub(super) fn event(row: &PgRow, column: &'static str) -> Result<EventId, sqlx::Error> {
-    name(row, column, EventId::parse)
-}
-
-pub(super) fn account(row: &PgRow) -> Result<AccountCode, sqlx::Error> {
-    name(row, "account_code", AccountCode::parse)
-}
-
-pub(super) fn currency(row: &PgRow) -> Result<Currency, sqlx::Error> {
-    Currency::parse(row.try_get("currency")?).ok_or_else(|| impossible("currency"))
-}
+use crate::domain::ids::{EntryPlace, EventId, EventType};
+use crate::store::rows::{account, currency, impossible, name, tenant};
 
 /// The lines of the entries at these places, in line order.
 ///
 /// # Errors
 /// The database is away, or holds what no version of this program has written.
-pub async fn lines(db: &mut PgConnection, places: &[Place]) -> Result<HashMap<Place, Vec<Line>>, sqlx::Error> {
+pub async fn lines(
+    db: &mut PgConnection,
+    places: &[EntryPlace],
+) -> Result<HashMap<EntryPlace, Vec<Line>>, sqlx::Error> {
     let (tenants, firsts, lasts) = runs(places);
     // A range of the primary key for each run; `offset 0` keeps the planner from joining the whole table instead.
     let rows = sqlx::query(
@@ -67,7 +37,7 @@ pub async fn lines(db: &mut PgConnection, places: &[Place]) -> Result<HashMap<Pl
     .bind(lasts)
     .fetch_all(db)
     .await?;
-    let mut numbered: HashMap<Place, Vec<(i16, Line)>> = HashMap::with_capacity(places.len());
+    let mut numbered: HashMap<EntryPlace, Vec<(i16, Line)>> = HashMap::with_capacity(places.len());
     let mut rows = rows.iter().peekable();
     while let Some(first) = rows.next() {
         let place = (tenant(first)?, first.try_get(1)?);
@@ -82,7 +52,7 @@ pub async fn lines(db: &mut PgConnection, places: &[Place]) -> Result<HashMap<Pl
         }
         numbered.entry(place).or_default().append(&mut lines);
     }
-    let in_order = |(place, mut lines): (Place, Vec<(i16, Line)>)| {
+    let in_order = |(place, mut lines): (EntryPlace, Vec<(i16, Line)>)| {
         // They are in order already; nobody but the plan of the statement says so.
         lines.sort_by_key(|(number, _)| *number);
         (place, lines.into_iter().map(|(_, line)| line).collect())
@@ -90,8 +60,8 @@ pub async fn lines(db: &mut PgConnection, places: &[Place]) -> Result<HashMap<Pl
     Ok(numbered.into_iter().map(in_order).collect())
 }
 
-/// Places that follow one another, each run once: tenants, first and last sequences.
-fn runs(places: &[Place]) -> (Vec<&str>, Vec<i64>, Vec<i64>) {
+/// EntryPlaces that follow one another, each run once: tenants, first and last sequences.
+fn runs(places: &[EntryPlace]) -> (Vec<&str>, Vec<i64>, Vec<i64>) {
     let mut sorted: Vec<(&str, i64)> = places.iter().map(|(tenant, seq)| (tenant.as_str(), *seq)).collect();
     sorted.sort_unstable();
     let (mut tenants, mut firsts, mut lasts): (Vec<&str>, Vec<i64>, Vec<i64>) = Default::default();
@@ -124,7 +94,10 @@ pub(super) fn line(row: &PgRow) -> Result<Line, sqlx::Error> {
 ///
 /// # Errors
 /// The database is away, or holds what no version of this program has written.
-pub async fn entries(db: &mut PgConnection, places: &[Place]) -> Result<HashMap<Place, ChainedEntry>, sqlx::Error> {
+pub async fn entries(
+    db: &mut PgConnection,
+    places: &[EntryPlace],
+) -> Result<HashMap<EntryPlace, ChainedEntry>, sqlx::Error> {
     // An entry may be asked for twice, by its own announcement and by a resend; it is read once, with its lines.
     let (tenants, firsts, lasts) = runs(places);
     let rows = sqlx::query(
@@ -182,49 +155,4 @@ pub(super) fn entry(row: &PgRow) -> Result<ChainedEntry, sqlx::Error> {
         previous_hash: row.try_get("previous_hash")?,
         hash: row.try_get("hash")?,
     })
-}
-
-/// One account of a trial balance.
-#[derive(Debug, Clone, PartialEq, Eq, serde::Serialize)]
-#[serde(rename_all = "camelCase")]
-pub struct BalanceRow {
-    pub tenant_id: String,
-    pub account: String,
-    pub currency: String,
-    #[serde(with = "rust_decimal_text")]
-    pub debit: Decimal,
-    #[serde(with = "rust_decimal_text")]
-    pub credit: Decimal,
-}
-
-mod rust_decimal_text {
-    //! Amounts leave as text.
-    pub fn serialize<S: serde::Serializer>(value: &rust_decimal::Decimal, serializer: S) -> Result<S::Ok, S::Error> {
-        serializer.collect_str(value)
-    }
-}
-
-/// Balances of every account, in order.
-///
-/// # Errors
-/// The database is away.
-pub async fn balances(db: &mut PgConnection) -> Result<Vec<BalanceRow>, sqlx::Error> {
-    let rows = sqlx::query(
-        "select tenant_id, account_code, currency, debit, credit
-           from fis_account_balance
-          order by tenant_id, account_code, currency",
-    )
-    .fetch_all(db)
-    .await?;
-    rows.iter()
-        .map(|row| {
-            Ok(BalanceRow {
-                tenant_id: row.try_get("tenant_id")?,
-                account: row.try_get("account_code")?,
-                currency: row.try_get("currency")?,
-                debit: row.try_get("debit")?,
-                credit: row.try_get("credit")?,
-            })
-        })
-        .collect()
 }

@@ -1,19 +1,20 @@
-//! The statement that writes a batch's entries. Batches travel as arrays.
+//! The statement that writes a batch's entries: the only one that writes the journal, and the only one that writes tables of other files too
+//! (`fis_outbox`, `fis_received`, `fis_chain_head`): each round trip would be a pause of everybody who waits for the head (ADR 20).
 
 use std::collections::BTreeMap;
 
+use chrono::NaiveDate;
 use rust_decimal::Decimal;
 use sqlx::postgres::PgArguments;
-use sqlx::{Arguments, PgConnection};
+use sqlx::{Arguments, PgConnection, PgPool};
 
-use super::decide::Plan;
-use super::received::Counts;
 use crate::domain::chain::{ChainHead, ChainedEntry};
 use crate::domain::entry::Side;
 use crate::domain::ids::TenantId;
 use crate::platform::postgres::Numeric;
+use crate::store::received::Totals;
 
-/// What a writing statement saw beside what it wrote.
+/// Facts that the writing statement saw beside what it wrote.
 #[derive(Debug, Clone, Copy)]
 pub struct Seen {
     /// How far the write-ahead log has come.
@@ -67,7 +68,18 @@ const WRITE: &str = "with entries as (
               order by group_id desc, first_seen_at desc, id desc limit 1) is not null,
             exists (select from fis_held)";
 
-/// The writing of a plan, ready to be sent.
+/// The rows of a posting.
+pub struct PostingRows<'a> {
+    pub entries: &'a [ChainedEntry],
+    /// The day of receipt of each entry; `None` for what nobody sent.
+    pub received_on: &'a [Option<NaiveDate>],
+    /// The heads that move, and where to.
+    pub moved: Vec<(&'a TenantId, &'a ChainHead)>,
+    /// The totals of what the entries were received as.
+    pub received: &'a Totals,
+}
+
+/// The writing of a posting, ready to be sent.
 pub struct Write {
     arguments: PgArguments,
     heads: usize,
@@ -77,6 +89,9 @@ impl Write {
     /// Writes the entries: rows, lines, balances, outbox, what was received, and the heads that point to the last of them. One statement, because each
     /// round trip is a pause of the one transaction at a time that a tenant has. It must find every head: a head that is gone
     /// means that the lock was not held.
+    ///
+    /// # Errors
+    /// The database is away or refuses a row; a head is not there.
     pub async fn run(self, db: &mut PgConnection) -> Result<Seen, sqlx::Error> {
         let rows: Vec<(i64, bool, bool)> = sqlx::query_as_with(WRITE, self.arguments).fetch_all(db).await?;
         if rows.len() != self.heads {
@@ -86,9 +101,12 @@ impl Write {
         Ok(Seen { position, letters, held })
     }
 
-    /// The arguments of a plan whose heads end as `heads`.
-    pub fn of(plan: &Plan, heads: &BTreeMap<TenantId, ChainHead>, received: &Counts) -> Result<Self, sqlx::Error> {
-        let Plan { entries, moved, .. } = plan;
+    /// Makes the arguments ready, so that the lock of the heads need not wait for it.
+    ///
+    /// # Errors
+    /// A value cannot be sent.
+    pub fn of(rows: &PostingRows<'_>) -> Result<Self, sqlx::Error> {
+        let PostingRows { entries, received_on, moved, received } = rows;
         let mut arguments = PgArguments::default();
         macro_rules! bind {
             ($value:expr) => {
@@ -101,7 +119,6 @@ impl Write {
         let lines = Lines::of(entries);
         let balances = Balances::of(entries);
         let received = received.columns();
-        let moved: Vec<_> = heads.iter().filter(|(tenant, _)| moved.contains(*tenant)).collect();
         bind!(e => e.origin.tenant_id.as_str());
         bind!(e => e.seq);
         bind!(e => e.origin.event_id.as_str());
@@ -137,7 +154,7 @@ impl Write {
         bind!(moved.iter().map(|(tenant, _)| tenant.as_str()).collect::<Vec<_>>());
         bind!(moved.iter().map(|(_, head)| head.seq).collect::<Vec<_>>());
         bind!(moved.iter().map(|(_, head)| head.hash.as_str()).collect::<Vec<_>>());
-        bind!(&plan.received_on);
+        bind!(*received_on);
         bind!(received.tenants);
         bind!(received.days);
         bind!(received.outcomes);
@@ -212,4 +229,14 @@ impl<'a> Balances<'a> {
         }
         all
     }
+}
+
+/// Takes the unique index away that keeps an event from being posted twice: a half of the deliberate bug `unique_dropped`.
+///
+/// # Errors
+/// The database is away.
+pub async fn drop_unique(db: &PgPool) -> Result<(), sqlx::Error> {
+    let drop = "alter table fis_journal_entry drop constraint if exists fis_journal_entry_tenant_id_event_id_key";
+    sqlx::query(drop).execute(db).await?;
+    Ok(())
 }

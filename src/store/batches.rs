@@ -1,27 +1,22 @@
 //! The SQL of batch progress. Read under the lock of the tenants' heads, written in the posting transaction; only
 //! transactions that have a batch's member pay. Five statements at most, whatever the size of the batch.
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 
 use chrono::{DateTime, Utc};
 use sqlx::postgres::PgRow;
 use sqlx::{PgConnection, Row};
 
-use super::item::Item;
-use super::read;
-use super::tally::{BatchKey, BatchProgress, Ending, Progress, Tally, TallyPlan};
+use super::{column, rows};
+use crate::domain::batch::{BatchKey, BatchProgress, Ending, Member, Progress, Tally};
 use crate::domain::ids::{EventId, TenantId};
 
-macro_rules! column {
-    ($rows:expr, $row:pat => $value:expr) => {
-        $rows.iter().map(|$row| $value).collect::<Vec<_>>()
-    };
-}
-
-/// What the ledger knows of the batches and members of these items.
-pub async fn find_tally(db: &mut PgConnection, items: &[Item<'_>]) -> Result<Tally, sqlx::Error> {
+/// The batches of these members, and which of the members have come to an end before.
+///
+/// # Errors
+/// The database is away, or holds what no version of this program has written.
+pub async fn find(db: &mut PgConnection, members: &[&Member]) -> Result<Tally, sqlx::Error> {
     let mut tally = Tally::default();
-    let members: Vec<_> = items.iter().filter_map(|item| item.member.as_ref()).collect();
     if members.is_empty() {
         return Ok(tally);
     }
@@ -55,14 +50,14 @@ pub async fn find_tally(db: &mut PgConnection, items: &[Item<'_>]) -> Result<Tal
     for row in rows {
         let outcome: &str = row.try_get("outcome")?;
         let ending = Ending::ALL.into_iter().find(|ending| ending.as_str() == outcome);
-        let ending = ending.ok_or(sqlx::Error::RowNotFound)?;
-        tally.members.insert((batch_key(&row)?, read::event(&row, "event_id")?), ending);
+        let ending = ending.ok_or_else(|| rows::impossible("outcome"))?;
+        tally.members.insert((batch_key(&row)?, rows::event(&row, "event_id")?), ending);
     }
     Ok(tally)
 }
 
 fn batch_key(row: &PgRow) -> Result<BatchKey, sqlx::Error> {
-    Ok((read::tenant(row)?, read::event(row, "batch_id")?))
+    Ok((rows::tenant(row)?, rows::event(row, "batch_id")?))
 }
 
 fn progress(row: &PgRow) -> Result<Progress, sqlx::Error> {
@@ -76,25 +71,18 @@ fn progress(row: &PgRow) -> Result<Progress, sqlx::Error> {
     })
 }
 
-/// Writes what changed; returns the batches as they are now.
-pub async fn write_tally(
+/// Writes batches as they are now, and the members that have just come to an end.
+///
+/// # Errors
+/// The database is away.
+pub async fn write(
     db: &mut PgConnection,
-    tally: &Tally,
-    plan: &TallyPlan,
+    batches: &[BatchProgress],
+    members: &BTreeMap<(BatchKey, EventId), Ending>,
     now: DateTime<Utc>,
-) -> Result<Vec<BatchProgress>, sqlx::Error> {
-    let batches: Vec<BatchProgress> = tally
-        .batches
-        .iter()
-        .filter(|(key, _)| plan.batches.contains(*key))
-        .map(|((tenant, batch), progress)| BatchProgress {
-            tenant_id: tenant.clone(),
-            batch_id: batch.clone(),
-            progress: *progress,
-        })
-        .collect();
+) -> Result<(), sqlx::Error> {
     if batches.is_empty() {
-        return Ok(batches);
+        return Ok(());
     }
     sqlx::query(
         "insert into fis_batch as b (tenant_id, batch_id, size, posted, rejected, ignored, revision, completed_at,
@@ -118,20 +106,20 @@ pub async fn write_tally(
     .bind(now)
     .execute(&mut *db)
     .await?;
-    if !plan.members.is_empty() {
+    if !members.is_empty() {
         sqlx::query(
             "insert into fis_batch_member (tenant_id, batch_id, event_id, outcome)
              select * from unnest($1::text[], $2::text[], $3::text[], $4::text[])
                  on conflict (tenant_id, batch_id, event_id) do update set outcome = excluded.outcome",
         )
-        .bind(column!(plan.members, (((tenant, _), _), _) => tenant.as_str()))
-        .bind(column!(plan.members, (((_, batch), _), _) => batch.as_str()))
-        .bind(column!(plan.members, ((_, event), _) => event.as_str()))
-        .bind(column!(plan.members, (_, ending) => ending.as_str()))
+        .bind(column!(members, (((tenant, _), _), _) => tenant.as_str()))
+        .bind(column!(members, (((_, batch), _), _) => batch.as_str()))
+        .bind(column!(members, ((_, event), _) => event.as_str()))
+        .bind(column!(members, (_, ending) => ending.as_str()))
         .execute(db)
         .await?;
     }
-    Ok(batches)
+    Ok(())
 }
 
 /// A batch, for people.
@@ -143,6 +131,8 @@ pub struct StoredBatch {
     pub completed_at: Option<DateTime<Utc>>,
 }
 
+/// One batch, where it is known.
+///
 /// # Errors
 /// The database is away.
 pub async fn find_batch(

@@ -1,61 +1,27 @@
-//! The SQL of posting, in the order of the phase table. Each statement takes the caller's connection and can only run inside
-//! the caller's transaction. Batches travel as arrays.
+//! What a posting asks before it decides: which events are in the journal already, and which entries a reversal mirrors. Read under the lock of
+//! the tenants' heads.
 
-use std::collections::{BTreeMap, HashMap};
+use std::collections::HashMap;
 
 use sqlx::{PgConnection, Row};
 
-use super::decide::{EventKey, Original, Posted, Receipt};
-use super::item::Item;
 use super::read;
-use crate::domain::chain::ChainHead;
-use crate::domain::ids::{EventId, TenantId};
-use crate::platform::mutants::{self, mutant};
+use crate::domain::ids::{EventId, EventKey, TenantId};
+use crate::domain::receipt::{Original, Posted, Receipt};
+use crate::store::rows;
 
-#[derive(Debug, PartialEq, Eq)]
-pub struct LockedHead {
-    pub chain: ChainHead,
-    pub books_version: i32,
-}
-
-/// Locks in tenant order; otherwise two batches could wait on each other.
-pub async fn lock_heads(
-    db: &mut PgConnection,
-    tenants: &[&str],
-) -> Result<BTreeMap<TenantId, LockedHead>, sqlx::Error> {
-    if tenants.is_empty() {
-        return Ok(BTreeMap::new());
-    }
-    let query = if mutant(mutants::HEAD_NOT_LOCKED) {
-        "select tenant_id, seq, hash, books_version from fis_chain_head where tenant_id = any($1)"
-    } else {
-        "select tenant_id, seq, hash, books_version
-           from fis_chain_head
-          where tenant_id = any($1)
-          order by tenant_id
-            for update"
-    };
-    let rows = sqlx::query(query).bind(tenants).fetch_all(db).await?;
-    let mut heads = BTreeMap::new();
-    for row in rows {
-        let chain = ChainHead { seq: row.try_get("seq")?, hash: row.try_get("hash")? };
-        heads.insert(read::tenant(&row)?, LockedHead { chain, books_version: row.try_get("books_version")? });
-    }
-    Ok(heads)
-}
-
-/// What of the batch is posted, and whether anything at all is held, for whomever: mostly nothing is, and every batch asks. Each
+/// The events of a batch that are posted, and whether anything at all is held, for whomever: mostly nothing is, and every batch asks. Each
 /// event is looked up by the index, in a part of the query that cannot be turned around (`offset 0`): a plan that was made while
 /// the journal was small would otherwise read all of it (ADR 26).
+///
+/// # Errors
+/// The database is away.
 pub async fn find_posted(
     db: &mut PgConnection,
-    items: &[Item<'_>],
+    wanted: impl Iterator<Item = (&TenantId, &EventId)>,
 ) -> Result<(HashMap<EventKey, Posted>, bool), sqlx::Error> {
-    let (tenants, events): (Vec<&str>, Vec<&str>) = items
-        .iter()
-        .filter_map(|item| item.facts.as_ref())
-        .map(|facts| (facts.tenant_id.as_str(), facts.event_id.as_str()))
-        .unzip();
+    let (tenants, events): (Vec<&str>, Vec<&str>) =
+        wanted.map(|(tenant, event)| (tenant.as_str(), event.as_str())).unzip();
     if tenants.is_empty() {
         return Ok((HashMap::new(), false));
     }
@@ -83,16 +49,15 @@ pub async fn find_posted(
         }
         let text = |name| row.try_get::<&str, _>(name).map(Into::into);
         let receipt = Receipt { seq: row.try_get("seq")?, entry_id: text("entry_id")?, hash: text("hash")? };
-        posted.insert(event_key(&row)?, Posted { payload_hash: row.try_get("payload_hash")?, receipt });
+        posted.insert(rows::event_key(&row)?, Posted { payload_hash: row.try_get("payload_hash")?, receipt });
     }
     Ok((posted, any_held))
 }
 
-fn event_key(row: &sqlx::postgres::PgRow) -> Result<EventKey, sqlx::Error> {
-    let event: &str = row.try_get("event_id")?;
-    Ok((read::tenant(row)?, EventId::parse(event).map_err(|error| sqlx::Error::Decode(Box::new(error)))?))
-}
-
+/// The entries that a batch wants to reverse, by their events, with their lines.
+///
+/// # Errors
+/// The database is away.
 pub async fn find_originals(
     db: &mut PgConnection,
     wanted: &[EventKey],
@@ -119,7 +84,7 @@ pub async fn find_originals(
     let mut originals = HashMap::with_capacity(rows.len());
     let (mut places, mut events) = (Vec::with_capacity(rows.len()), Vec::with_capacity(rows.len()));
     for row in rows {
-        let key = event_key(&row)?;
+        let key = rows::event_key(&row)?;
         places.push((key.0.clone(), row.try_get::<i64, _>("seq")?));
         events.push(key.clone());
         let original = Original {
@@ -139,16 +104,15 @@ pub async fn find_originals(
     Ok(originals)
 }
 
-/// Before statements that find letters or held events for the rows of a batch: until the end of the transaction they are planned
-/// anew. A plan that was kept from when few were open would walk through all of them for each batch (ADR 26).
-pub async fn plan_anew(db: &mut PgConnection) -> Result<(), sqlx::Error> {
-    sqlx::query("set local plan_cache_mode = force_custom_plan").execute(db).await?;
-    Ok(())
-}
-
-/// Whether the transaction is whole, as the last statement where others came behind the writing one: in a broken transaction it
-/// fails, so that `commit` cannot pretend.
-pub async fn is_whole(db: &mut PgConnection) -> Result<(), sqlx::Error> {
-    sqlx::query("select").execute(db).await?;
-    Ok(())
+/// The event behind an entry.
+///
+/// # Errors
+/// The database is away.
+pub async fn event_at(db: &mut PgConnection, tenant: &TenantId, seq: i64) -> Result<Option<EventId>, sqlx::Error> {
+    let row = sqlx::query("select event_id from fis_journal_entry where tenant_id = $1 and seq = $2")
+        .bind(tenant.as_str())
+        .bind(seq)
+        .fetch_optional(db)
+        .await?;
+    row.map(|row| rows::event(&row, "event_id")).transpose()
 }

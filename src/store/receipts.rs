@@ -4,7 +4,7 @@
 use chrono::{DateTime, NaiveDate, Utc};
 use sqlx::{PgConnection, Row};
 
-use super::held::{Held, held};
+use super::held::{HeldEvent, held_event};
 use crate::domain::ids::{EventId, TenantId};
 
 /// Letters of one event beyond this are not listed: the newest ones tell the story.
@@ -14,7 +14,7 @@ const LETTERS_MAX: i64 = 20;
 #[derive(Debug, Clone, Default)]
 pub struct Account {
     pub posted: Option<PostedEntry>,
-    pub held: Option<Held>,
+    pub held: Option<HeldEvent>,
     /// The newest first.
     pub letters: Vec<Letter>,
 }
@@ -81,7 +81,7 @@ pub async fn account_of(db: &mut PgConnection, tenant: &TenantId, event: &EventI
         });
     }
     if row.try_get::<Option<String>, _>("reason")?.is_some() {
-        account.held = Some(held(&row)?);
+        account.held = Some(held_event(&row)?);
     }
     let rows = sqlx::query(
         "select id, reason, detail, status, attempts, first_seen_at, last_seen_at
