@@ -14,9 +14,9 @@ use tokio_util::sync::CancellationToken;
 
 use crate::domain::ids::TenantId;
 use crate::journal::books::{BooksError, BooksShelf};
-use crate::outbox::{self, Relay};
+use crate::outbox::{self, Handover, Relay};
 use crate::parking::{Parking, TenantDay};
-use crate::pipeline::Pipeline;
+use crate::pipeline::{Edges, Pipeline};
 use crate::platform::amqp::management::Management;
 use crate::platform::amqp::topology::{Topology, is_lossy, report};
 use crate::platform::amqp::{AmqpError, Connection, address};
@@ -71,22 +71,24 @@ pub async fn run(config: Config, once: bool, stop: CancellationToken) -> Result<
     let mirror = mirror::settings(&config)?;
     let Some(parts) = prepare(&config, &health, &stop).await? else { return Ok(()) };
     if let Some(settings) = mirror {
-        mirror::start(settings, &config, &parts, &health, &mut tasks).await;
+        mirror::start(settings, &config, &parts.edges, &mut tasks).await;
     }
-    start(&config, &parts, &health, &mut tasks);
+    start(&config, &parts, &mut tasks);
     if once {
         let (config, parts, stop) = (config.clone(), parts.clone(), stop.clone());
-        tasks.spawn_ending("once", async move { once::drained(&config, &parts.pipeline, &stop).await });
+        tasks.spawn_ending("once", async move {
+            once::drained(&config, &parts.edges.postgres, &parts.pipeline, &stop).await
+        });
     }
     let ended = tasks.watch(&stop).await;
     tasks.drain(Duration::from_secs(config.service.stop_seconds)).await;
     ended
 }
 
-/// What the tasks share.
+/// The parts that the tasks share.
 #[derive(Clone)]
 struct Parts {
-    postgres: Postgres,
+    edges: Edges,
     pipeline: Arc<Pipeline>,
 }
 
@@ -106,7 +108,9 @@ async fn prepare(config: &Config, health: &Health, stop: &CancellationToken) -> 
     let mut backoff = Backoff::new(Duration::from_millis(200), Duration::from_secs(2));
     while let Err(error) = check_database(&postgres, &books).await {
         match error {
-            ServiceError::Postgres(PostgresError::Sql(error)) | ServiceError::Books(BooksError::Sql(error))
+            ServiceError::Postgres(PostgresError::Sql(error))
+            | ServiceError::Schema(SchemaError::Sql(error))
+            | ServiceError::Books(BooksError::Sql(error))
                 if !postgres::needs_a_person(&error) =>
             {
                 health.away(Part::Postgres, &error.to_string());
@@ -136,8 +140,16 @@ async fn prepare(config: &Config, health: &Health, stop: &CancellationToken) -> 
             return Ok(None);
         }
     }
-    let pipeline = Arc::new(Pipeline::new(config, postgres.clone(), redis, books, default_tenant, health.clone()));
-    Ok(Some(Parts { postgres, pipeline }))
+    let edges = Edges {
+        postgres,
+        redis,
+        books,
+        default_tenant,
+        handover: Arc::new(Handover::default()),
+        health: health.clone(),
+    };
+    let pipeline = Arc::new(Pipeline::new(config, edges.clone()));
+    Ok(Some(Parts { edges, pipeline }))
 }
 
 /// Refuses a database of another version; warns of one that may forget what it has committed.
@@ -192,38 +204,37 @@ pub fn management(config: &Config) -> Result<Management, ServiceError> {
         .map_err(|error| ServiceError::Setting { name: "amqp.management_url", reason: error.to_string() })
 }
 
-fn start(config: &Config, parts: &Parts, health: &Health, tasks: &mut Tasks) {
-    let Parts { postgres, pipeline } = parts.clone();
+fn start(config: &Config, parts: &Parts, tasks: &mut Tasks) {
+    let Parts { edges, pipeline } = parts.clone();
     let relay = Relay {
-        postgres: postgres.clone(),
+        postgres: edges.postgres.clone(),
         amqp: config.amqp.clone(),
         window: usize::from(config.outbox.window),
         poll: Duration::from_millis(config.outbox.poll_ms),
-        wake: Arc::clone(&pipeline.wake),
-        health: health.clone(),
-        recent: Arc::clone(&pipeline.recent),
+        health: edges.health.clone(),
+        handover: Arc::clone(&edges.handover),
     };
     let parking = Parking {
-        postgres,
+        postgres: edges.postgres.clone(),
         amqp: config.amqp.clone(),
         intake: config.intake.clone(),
-        default_tenant: pipeline.default_tenant.clone(),
-        health: health.clone(),
+        default_tenant: edges.default_tenant.clone(),
+        health: edges.health.clone(),
         properties: outbox::properties_text,
-        day: tenant_day(pipeline.books.clone()),
+        day: tenant_day(edges.books.clone()),
     };
     let stop = tasks.then.clone();
     tasks.spawn("relay", async move { relay.run(&stop).await });
     let stop = tasks.first.clone();
     tasks.spawn("parking", async move { parking.run(&stop).await });
-    let (stop, watched) = (tasks.first.clone(), Arc::clone(&pipeline));
+    let (stop, watched) = (tasks.first.clone(), edges.clone());
     tasks.spawn("books", async move { loops::watch_books(&watched, &stop).await });
-    let (stop, probed) = (tasks.first.clone(), Arc::clone(&pipeline));
+    let (stop, probed) = (tasks.first.clone(), edges.clone());
     tasks.spawn("probe", async move { loops::probe(&probed, &stop).await });
-    let (stop, watched) = (tasks.first.clone(), Arc::clone(&pipeline));
+    let (stop, watched) = (tasks.first.clone(), edges.clone());
     tasks.spawn("letters", async move { loops::watch_letters(&watched, &stop).await });
-    let (stop, config, health) = (tasks.first.clone(), config.clone(), health.clone());
-    tasks.spawn("intake", async move { loops::intake(&config, &pipeline, &health, &stop).await });
+    let (stop, config) = (tasks.first.clone(), config.clone());
+    tasks.spawn("intake", async move { loops::intake(&config, &edges, &pipeline, &stop).await });
 }
 
 /// The tenants' days, by the zones of their books; a tenant without books has UTC.

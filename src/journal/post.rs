@@ -15,7 +15,6 @@ use crate::domain::batch::BatchProgress;
 use crate::domain::chain::ChainedEntry;
 use crate::domain::ids::TenantId;
 use crate::platform::faults::{self, crash_point};
-use crate::platform::mutants::{self, mutant};
 use crate::platform::{metrics, time};
 use crate::store::journal::known::{find_originals, find_posted};
 use crate::store::journal::write::Seen;
@@ -239,11 +238,9 @@ async fn read(db: &mut PgConnection, items: &mut [Item<'_>]) -> Result<Known, Po
         }
     }
     known.heads = heads.into_iter().map(|(tenant, head)| (tenant, head.chain)).collect();
-    if !mutant(mutants::UNIQUE_DROPPED) {
-        let facts = items.iter().filter_map(|item| item.facts.as_ref());
-        let wanted = facts.map(|facts| (&facts.tenant_id, &facts.event_id));
-        (known.posted, known.any_held) = find_posted(&mut *db, wanted).await?;
-    }
+    let facts = items.iter().filter_map(|item| item.facts.as_ref());
+    let wanted = facts.map(|facts| (&facts.tenant_id, &facts.event_id));
+    (known.posted, known.any_held) = find_posted(&mut *db, wanted).await?;
     let reversed = reversed_events(items);
     if !reversed.is_empty() {
         known.originals = find_originals(&mut *db, &reversed).await?;

@@ -5,15 +5,15 @@
 mod feed;
 pub mod flight;
 mod floor;
+mod handover;
 mod messages;
 mod mirror;
-mod recent;
 mod relay;
 mod session;
 
 pub use feed::journal_message;
+pub use handover::Handover;
 pub use mirror::{Mirror, MirrorSettings, WrongSetting};
-pub use recent::Recent;
 pub use relay::Relay;
 
 use std::time::Duration;

@@ -5,10 +5,9 @@
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
-use tokio::sync::Notify;
 use tokio_util::sync::CancellationToken;
 
-use super::recent::Recent;
+use super::handover::Handover;
 use super::session::Session;
 use crate::domain::names::RELAY_OWNER_QUEUE;
 use crate::platform::amqp::{AmqpError, Connection};
@@ -32,11 +31,9 @@ pub struct Relay {
     pub amqp: config::Amqp,
     pub window: usize,
     pub poll: Duration,
-    /// Rung when a batch commits in this process.
-    pub wake: Arc<Notify>,
     pub health: Health,
-    /// Entries that this process has just committed.
-    pub recent: Arc<Recent>,
+    /// The bell and the entries of the commits of this process.
+    pub handover: Arc<Handover>,
 }
 
 impl Relay {

@@ -142,7 +142,7 @@ impl<'a> Session<'a> {
         // Nothing is lost by what is dropped here: the publisher keeps the confirms, the bell its ring.
         tokio::select! {
             settled = self.publisher.settled() => outcomes = Some(settled?),
-            () = self.relay.wake.notified(), if self.road == Road::Ready => self.flight.stir(),
+            () = self.relay.handover.rung(), if self.road == Road::Ready => self.flight.stir(),
             () = tokio::time::sleep_until(until) => {}
             () = stop.cancelled(), if !self.told => {}
         }
@@ -178,7 +178,7 @@ impl<'a> Session<'a> {
         if taken.is_empty() {
             return Ok(());
         }
-        let known = relay.recent.take(relay.postgres.connections(), &entry_places(&taken));
+        let known = relay.handover.take(relay.postgres.connections(), &entry_places(&taken));
         let made = relay.postgres.run(self.work, async |db| Messages::of(&taken, db, known, road).await);
         let mut made = made.await?;
         for id in &made.broken {

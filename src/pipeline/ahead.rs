@@ -6,7 +6,8 @@
 use std::sync::{Mutex, PoisonError};
 
 use super::Pipeline;
-use super::posting::{POST, Share};
+use super::map::Share;
+use super::post::POST;
 use crate::intake::Lane;
 use crate::journal::{Committed, Draft, DraftError, Heads, draft, post_draft};
 use crate::outbox;
@@ -70,18 +71,18 @@ impl Ahead {
 }
 
 impl Pipeline {
-    /// Drafts the parts of a batch, those of which that can be. True: where the chains will end is known, so the batch behind this
+    /// Drafts the shares of a batch, those of which that can be. True: where the chains will end is known, so the batch behind this
     /// one may be drafted.
-    pub(super) fn draft(&self, parts: &mut [Share<'_>]) -> bool {
-        let may = self.ahead.may_draft();
-        let mut known = !self.ahead.with(|state| state.unsure);
-        for part in parts {
+    pub(super) fn draft(&self, shares: &mut [Share<'_>]) -> bool {
+        let may = self.poster.ahead.may_draft();
+        let mut known = !self.poster.ahead.with(|state| state.unsure);
+        for share in shares {
             if may {
-                let expected = |tenant: &_| self.ahead.with(|state| state.heads.get(tenant).cloned());
-                part.draft = draft(&mut part.items, expected).map(Box::new);
+                let expected = |tenant: &_| self.poster.ahead.with(|state| state.heads.get(tenant).cloned());
+                share.draft = draft(&mut share.items, expected).map(Box::new);
             }
-            match &part.draft {
-                Some(draft) => self.ahead.learn(draft.heads()),
+            match &share.draft {
+                Some(draft) => self.poster.ahead.learn(draft.heads()),
                 None => known = false,
             }
         }
@@ -90,19 +91,19 @@ impl Pipeline {
 
     /// Posts a draft. `None`: nothing was written, or nobody knows; it is to be mapped and posted as any other.
     pub(super) async fn post_draft(&self, lane: Lane, draft: Draft, events: usize) -> Option<Committed> {
-        let turn = self.turns.wait(lane, events).await;
+        let turn = self.poster.turns.wait(lane, events).await;
         let posted = self.postgres.run(POST, async |db| post_draft(db, draft, outbox::properties_text).await).await;
         drop(turn);
         match posted {
             Ok(posted) => {
                 self.health.back(Part::Postgres);
                 metrics::drafted(if posted.moved { "moved" } else { "true" });
-                self.ahead.found(&posted);
+                self.poster.ahead.found(&posted);
                 Some(posted)
             }
             Err(error) => {
                 metrics::drafted("false");
-                self.ahead.in_vain();
+                self.poster.ahead.in_vain();
                 // The breaker need not wait for the second attempt to fail as well.
                 if let DraftError::Sql(sql) = &error
                     && let Fault::Away(why) = Fault::of(sql)
@@ -117,7 +118,7 @@ impl Pipeline {
 
     /// A batch was posted that was not drafted.
     pub(super) fn posted_undrafted(&self, posted: &Committed) {
-        self.ahead.learn(&posted.heads);
+        self.poster.ahead.learn(&posted.heads);
     }
 }
 

@@ -1,12 +1,15 @@
 //! A rehearsal: messages go the way of real ones through decoding, books, validation and the posting transaction, and then
 //! everything is rolled back. No key is claimed, nothing is settled, nothing is announced.
 
-use super::{Event, Pipeline};
+use std::sync::Arc;
+
+use super::read::Event;
+use super::{Edges, Pipeline};
 use crate::domain::ids::TenantId;
 use crate::intake::Lane;
-use crate::journal::books::BooksShelf;
+use crate::journal::books::{BooksError, BooksShelf};
 use crate::journal::{self, PostError, Rehearsal};
-use crate::outbox;
+use crate::outbox::{self, Handover};
 use crate::platform::amqp::Delivery;
 use crate::platform::config::Config;
 use crate::platform::health::Health;
@@ -19,18 +22,32 @@ impl Pipeline {
     /// # Errors
     /// The address of Redis cannot be read.
     pub fn for_rehearsal(config: &Config, postgres: &Postgres, books: BooksShelf) -> Result<Self, RedisError> {
-        let (redis, tenant) = (Redis::new(&config.redis)?, TenantId::parse(&config.intake.default_tenant).ok());
-        Ok(Self::new(config, postgres.clone(), redis, books, tenant, Health::default()))
+        let edges = Edges {
+            postgres: postgres.clone(),
+            redis: Redis::new(&config.redis)?,
+            books,
+            default_tenant: TenantId::parse(&config.intake.default_tenant).ok(),
+            handover: Arc::new(Handover::default()),
+            health: Health::default(),
+        };
+        Ok(Self::new(config, edges))
     }
 
-    /// What would become of the messages, in this order, if they came now.
+    /// The verdicts and entries to which the messages would come, in this order, if they came now.
     ///
     /// # Errors
     /// The database is away, or the books in force cannot be read.
     pub async fn rehearse(&self, messages: &[Delivery]) -> Result<Rehearsal, PostError> {
-        let events: Vec<Event<'_>> = messages.iter().map(|message| self.read(Lane::Backfill, message)).collect();
-        let books = self.books.view();
-        let items = events.iter().map(|event| self.item(event, &books)).collect();
+        let events: Vec<Event<'_>> = messages.iter().map(|message| self.reader.read(Lane::Backfill, message)).collect();
+        let items = self.mapper.items(&events.iter().collect::<Vec<_>>());
         journal::rehearse(&self.postgres.pool, items, outbox::properties_text).await
+    }
+
+    /// Looks for newer books, after a rehearsal that found its own out of date. True where there were.
+    ///
+    /// # Errors
+    /// The database is away.
+    pub async fn refresh_books(&self) -> Result<bool, BooksError> {
+        self.mapper.books.refresh(&self.postgres).await
     }
 }

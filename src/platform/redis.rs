@@ -1,7 +1,7 @@
 //! Redis: an accelerator that may be away, slow, full or wrong without anybody noticing more than a slower service. Every
 //! wait is bounded, and after a failure Redis is left alone for a moment instead of paying the wait for each batch.
 
-use std::sync::Mutex;
+use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant};
 
 use deadpool_redis::redis::io::tcp::TcpSettings;
@@ -23,10 +23,12 @@ pub enum RedisError {
     Away(String),
 }
 
+/// The pool of connections to Redis. Cloning shares it.
+#[derive(Clone)]
 pub struct Redis {
     pool: Pool,
     timeout: Duration,
-    resting_until: Mutex<Option<Instant>>,
+    resting_until: Arc<Mutex<Option<Instant>>>,
 }
 
 impl Redis {
@@ -49,7 +51,7 @@ impl Redis {
             .runtime(Runtime::Tokio1)
             .build()
             .map_err(|error| RedisError::Away(error.to_string()))?;
-        Ok(Self { pool, timeout, resting_until: Mutex::new(None) })
+        Ok(Self { pool, timeout, resting_until: Arc::default() })
     }
 
     /// Runs a pipeline in one round trip; one reply per command, an error in one does not hide the others.

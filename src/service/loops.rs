@@ -2,7 +2,6 @@
 
 use std::collections::BTreeSet;
 use std::sync::Arc;
-use std::sync::atomic::Ordering;
 use std::time::{Duration, Instant};
 
 use rust_decimal::Decimal;
@@ -15,7 +14,7 @@ use crate::domain::disposition::Reason;
 use crate::intake::Lane;
 use crate::journal::books::BooksError;
 use crate::parking::{self, overview::OpenLetters};
-use crate::pipeline::{Pipeline, PipelineError};
+use crate::pipeline::{Edges, Pipeline, PipelineError};
 use crate::platform::amqp::{Connection, Consumer, Limits, Prefetch, Receiver};
 use crate::platform::config::Config;
 use crate::platform::health::{Health, Part};
@@ -40,12 +39,12 @@ const LETTERS: Duration = Duration::from_secs(15);
 /// Where they are so many that it takes a while, it takes no more than this part of the time.
 const LETTERS_PART: u32 = 100;
 
-pub async fn watch_books(pipeline: &Pipeline, stop: &CancellationToken) {
+pub async fn watch_books(edges: &Edges, stop: &CancellationToken) {
     while !wait(BOOKS_POLL, stop).await {
-        match pipeline.books.refresh(&pipeline.postgres).await {
+        match edges.books.refresh(&edges.postgres).await {
             // Reading books proves nothing about posting: whoever said that PostgreSQL is away must see it back.
             Ok(_) => {}
-            Err(BooksError::Sql(error)) => pipeline.health.away(Part::Postgres, &error.to_string()),
+            Err(BooksError::Sql(error)) => edges.health.away(Part::Postgres, &error.to_string()),
             Err(error) => {
                 tracing::error!(error = %error, "the books in the database cannot be used; the old ones stay in force");
             }
@@ -53,19 +52,19 @@ pub async fn watch_books(pipeline: &Pipeline, stop: &CancellationToken) {
     }
 }
 
-pub async fn probe(pipeline: &Pipeline, stop: &CancellationToken) {
+pub async fn probe(edges: &Edges, stop: &CancellationToken) {
     loop {
-        match pipeline.redis.ping().await {
-            Ok(()) => pipeline.health.back(Part::Redis),
-            Err(error) => pipeline.health.away(Part::Redis, &error.to_string()),
+        match edges.redis.ping().await {
+            Ok(()) => edges.health.back(Part::Redis),
+            Err(error) => edges.health.away(Part::Redis, &error.to_string()),
         }
-        if pipeline.health.is_away(Part::Postgres) {
-            if pipeline.postgres.run(PROBE_WORK, ledger::probe).await.is_ok() {
-                pipeline.health.back(Part::Postgres);
+        if edges.health.is_away(Part::Postgres) {
+            if edges.postgres.run(PROBE_WORK, ledger::probe).await.is_ok() {
+                edges.health.back(Part::Postgres);
             }
-        } else if let Err(error) = pipeline.postgres.ping().await {
+        } else if let Err(error) = edges.postgres.ping().await {
             // Duplicates that Redis knows never ask PostgreSQL; while it is away, Redis is not believed.
-            pipeline.health.away(Part::Postgres, &error.to_string());
+            edges.health.away(Part::Postgres, &error.to_string());
         }
         if wait(PROBE, stop).await {
             return;
@@ -74,13 +73,13 @@ pub async fn probe(pipeline: &Pipeline, stop: &CancellationToken) {
 }
 
 /// Tells the metrics what money is not in the books. Counting a million letters takes a second.
-pub async fn watch_letters(pipeline: &Pipeline, stop: &CancellationToken) {
+pub async fn watch_letters(edges: &Edges, stop: &CancellationToken) {
     let mut currencies = BTreeSet::new();
     loop {
         let mut rest = LETTERS;
         // A failure tells nothing: the last figures stay, and whoever needs PostgreSQL reports it.
         let asked = Instant::now();
-        if let Ok(open) = pipeline.postgres.run(LETTERS_WORK, parking::overview::open_letters).await {
+        if let Ok(open) = edges.postgres.run(LETTERS_WORK, parking::overview::open_letters).await {
             tell_letters(&open, &mut currencies);
             rest = rest.max(asked.elapsed().saturating_mul(LETTERS_PART));
         }
@@ -108,24 +107,24 @@ fn tell_letters(open: &[OpenLetters], currencies: &mut BTreeSet<String>) {
 
 /// Consumes all lanes on one connection, apart from the one that publishes: an alarm that blocks publishing must not block
 /// acknowledgements. Any loss ends the whole session, and a new one is built only when PostgreSQL answers.
-pub async fn intake(config: &Config, pipeline: &Arc<Pipeline>, health: &Health, stop: &CancellationToken) {
+pub async fn intake(config: &Config, edges: &Edges, pipeline: &Arc<Pipeline>, stop: &CancellationToken) {
     let mut backoff = Backoff::new(Duration::from_millis(200), SESSION_BACKOFF_MAX);
     loop {
         let begun = Instant::now();
-        match pipeline.postgres.run(PROBE_WORK, ledger::probe).await {
-            Ok(()) => match session(config, pipeline, health, stop).await {
+        match edges.postgres.run(PROBE_WORK, ledger::probe).await {
+            Ok(()) => match session(config, pipeline, &edges.health, stop).await {
                 Ok(()) => return,
                 Err(PipelineError::Stopped) if stop.is_cancelled() => return,
                 Err(error) => {
                     match &error {
-                        PipelineError::Amqp(error) => health.away(Part::BrokerIn, &error.to_string()),
-                        PipelineError::HeldTooLong(_) => _ = pipeline.forgiven.fetch_add(1, Ordering::SeqCst),
+                        PipelineError::Amqp(error) => edges.health.away(Part::BrokerIn, &error.to_string()),
+                        PipelineError::HeldTooLong(_) => pipeline.forgive(),
                         PipelineError::Stopped => {}
                     }
                     tracing::warn!(error = %error, "the intake lost its session, trying again");
                 }
             },
-            Err(error) => health.away(Part::Postgres, &error.to_string()),
+            Err(error) => edges.health.away(Part::Postgres, &error.to_string()),
         }
         if wait(backoff.delay_after(begun.elapsed()), stop).await {
             return;

@@ -2,12 +2,12 @@
 
 use std::time::Duration;
 
+use super::ServiceError;
 use super::tasks::Tasks;
-use super::{Parts, ServiceError};
 use crate::outbox::{Mirror, MirrorSettings};
+use crate::pipeline::Edges;
 use crate::platform::amqp::topology::Topology;
 use crate::platform::config::Config;
-use crate::platform::health::Health;
 
 /// `None`: there is no mirror.
 ///
@@ -20,19 +20,13 @@ pub fn settings(config: &Config) -> Result<Option<MirrorSettings>, ServiceError>
 }
 
 /// Before anything is taken from the lanes, so that the mirror's beginning comes before what this run posts.
-pub(super) async fn start(
-    settings: MirrorSettings,
-    config: &Config,
-    parts: &Parts,
-    health: &Health,
-    tasks: &mut Tasks,
-) {
+pub(super) async fn start(settings: MirrorSettings, config: &Config, edges: &Edges, tasks: &mut Tasks) {
     let mirror = Mirror {
-        postgres: parts.postgres.clone(),
+        postgres: edges.postgres.clone(),
         amqp: config.amqp.clone(),
         settings,
         poll: Duration::from_millis(config.outbox.poll_ms),
-        health: health.clone(),
+        health: edges.health.clone(),
     };
     mirror.begin().await;
     let stop = tasks.then.clone();

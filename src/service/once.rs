@@ -1,7 +1,6 @@
 //! `fis run --once`: when is everything that was there done? When the lanes and the dead-letter queue are empty, nothing has
 //! moved for a moment, and the outbox holds nothing that is due.
 
-use std::sync::atomic::Ordering;
 use std::time::Duration;
 
 use tokio_util::sync::CancellationToken;
@@ -11,7 +10,7 @@ use crate::parking::DEAD_LETTER_QUEUE;
 use crate::pipeline::Pipeline;
 use crate::platform::amqp::{AmqpError, Connection};
 use crate::platform::config::Config;
-use crate::platform::postgres::Work;
+use crate::platform::postgres::{Postgres, Work};
 use crate::store::outbox;
 
 const LOOK: Duration = Duration::from_millis(100);
@@ -20,7 +19,7 @@ const LOOK: Duration = Duration::from_millis(100);
 const QUIET_LOOKS: u32 = 5;
 
 /// Returns when everything is done, or at `stop`.
-pub async fn drained(config: &Config, pipeline: &Pipeline, stop: &CancellationToken) {
+pub async fn drained(config: &Config, postgres: &Postgres, pipeline: &Pipeline, stop: &CancellationToken) {
     let mut quiet = 0;
     let mut connection = None;
     while quiet < QUIET_LOOKS {
@@ -28,7 +27,7 @@ pub async fn drained(config: &Config, pipeline: &Pipeline, stop: &CancellationTo
             () = tokio::time::sleep(LOOK) => {}
             () = stop.cancelled() => return,
         }
-        match is_quiet(config, pipeline, &mut connection).await {
+        match is_quiet(config, postgres, pipeline, &mut connection).await {
             Ok(true) => quiet += 1,
             Ok(false) => quiet = 0,
             Err(why) => {
@@ -40,7 +39,12 @@ pub async fn drained(config: &Config, pipeline: &Pipeline, stop: &CancellationTo
     }
 }
 
-async fn is_quiet(config: &Config, pipeline: &Pipeline, connection: &mut Option<Connection>) -> Result<bool, String> {
+async fn is_quiet(
+    config: &Config,
+    postgres: &Postgres,
+    pipeline: &Pipeline,
+    connection: &mut Option<Connection>,
+) -> Result<bool, String> {
     let text = |error: AmqpError| error.to_string();
     let connection = match connection {
         Some(connection) => connection,
@@ -51,10 +55,10 @@ async fn is_quiet(config: &Config, pipeline: &Pipeline, connection: &mut Option<
             return Ok(false);
         }
     }
-    if pipeline.in_hand.load(Ordering::SeqCst) > 0 {
+    if pipeline.in_hand() > 0 {
         return Ok(false);
     }
-    let backlog = pipeline.postgres.run(Work::of("service.once"), outbox::backlog).await;
+    let backlog = postgres.run(Work::of("service.once"), outbox::backlog).await;
     let backlog = backlog.map_err(|error: sqlx::Error| error.to_string())?;
     Ok(backlog.pending == 0)
 }

@@ -86,7 +86,7 @@ impl Rehearsed {
                     self.add(&entries);
                     return Ok(());
                 }
-                Err(PostError::StaleBooks) => _ = pipeline.books.refresh(&pipeline.postgres).await?,
+                Err(PostError::StaleBooks) => _ = pipeline.refresh_books().await?,
                 Err(PostError::Sql(error)) => match Fault::of(&error) {
                     Fault::Refused { sqlstate, message } if messages.len() == 1 => {
                         self.letters += 1;

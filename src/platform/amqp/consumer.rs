@@ -153,7 +153,13 @@ impl Consumer {
     /// Whoever settles what this consumer took.
     #[must_use]
     pub fn settler(&self) -> Settler {
-        Settler { channel: self.channel.clone(), timeout: self.timeout, prefetch: self.prefetch }
+        Settler {
+            channel: self.channel.clone(),
+            timeout: self.timeout,
+            prefetch: self.prefetch,
+            #[cfg(feature = "mutants")]
+            is_mute: false,
+        }
     }
 }
 
@@ -168,9 +174,21 @@ pub struct Settler {
     channel: lapin::Channel,
     timeout: std::time::Duration,
     prefetch: u16,
+    /// A deliberate bug has told the broker everything already.
+    #[cfg(feature = "mutants")]
+    is_mute: bool,
 }
 
 impl Settler {
+    /// Acknowledges a batch, and says nothing more: a deliberate bug.
+    #[cfg(feature = "mutants")]
+    pub async fn told_already(mut self, batch: &[Delivery]) -> Self {
+        if self.settle(batch, |_| false).await.is_ok() {
+            self.is_mute = true;
+        }
+        self
+    }
+
     /// Acknowledges everything up to this tag.
     pub(super) async fn acknowledge(&self, tag: u64) -> Result<(), AmqpError> {
         within(self.timeout, "acknowledge", self.channel.basic_ack(tag, BasicAckOptions { multiple: true })).await
@@ -191,6 +209,10 @@ impl Settler {
     /// # Errors
     /// The session is lost; the broker will deliver again what it did not hear about.
     pub async fn settle(&self, batch: &[Delivery], rejected: impl Fn(usize) -> bool) -> Result<(), AmqpError> {
+        #[cfg(feature = "mutants")]
+        if self.is_mute {
+            return Ok(());
+        }
         let mut last_taken = None;
         for (index, delivery) in batch.iter().enumerate() {
             if rejected(index) {

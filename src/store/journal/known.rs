@@ -8,6 +8,7 @@ use sqlx::{PgConnection, Row};
 use super::read;
 use crate::domain::ids::{EventId, EventKey, TenantId};
 use crate::domain::receipt::{Original, Posted, Receipt};
+use crate::platform::mutants::{self, mutant};
 use crate::store::rows;
 
 /// The events of a batch that are posted, and whether anything at all is held, for whomever: mostly nothing is, and every batch asks. Each
@@ -22,7 +23,7 @@ pub async fn find_posted(
 ) -> Result<(HashMap<EventKey, Posted>, bool), sqlx::Error> {
     let (tenants, events): (Vec<&str>, Vec<&str>) =
         wanted.map(|(tenant, event)| (tenant.as_str(), event.as_str())).unzip();
-    if tenants.is_empty() {
+    if tenants.is_empty() || mutant(mutants::UNIQUE_DROPPED) {
         return Ok((HashMap::new(), false));
     }
     let rows = sqlx::query(

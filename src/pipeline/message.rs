@@ -1,4 +1,4 @@
-//! The message behind an event: what becomes a dead letter or a retry is made from it, only when it is needed.
+//! The message behind an event: a dead letter or a retry is made from it, only when it is needed.
 
 use chrono::{DateTime, Utc};
 
@@ -17,7 +17,8 @@ use crate::parking;
 use crate::platform::amqp::Delivery;
 use crate::platform::time;
 
-pub struct Origin<'a> {
+/// A delivery with who its event is.
+pub struct Message<'a> {
     delivery: &'a Delivery,
     lane: Lane,
     identity: Identity,
@@ -27,7 +28,7 @@ pub struct Origin<'a> {
     pub received_at: DateTime<Utc>,
 }
 
-impl<'a> Origin<'a> {
+impl<'a> Message<'a> {
     pub fn new(delivery: &'a Delivery, lane: Lane) -> Self {
         Self {
             delivery,
@@ -136,7 +137,7 @@ impl<'a> Origin<'a> {
     }
 }
 
-impl Source for Origin<'_> {
+impl Source for Message<'_> {
     fn dead_letter(&self, failure: Failure) -> DeadLetter {
         let properties = &self.delivery.properties;
         let mut identity = self.identity.clone();

@@ -1,20 +1,41 @@
-//! What follows from a verdict: what the key in Redis is to say, and what is counted.
+//! Phase 5: what was committed is told to Redis. Verdicts enter; marks on the idempotency keys, the mirror of publishers' batches and the counters of
+//! the metrics leave.
 
 use std::collections::HashMap;
 
-use super::Event;
+use super::Pipeline;
+use super::claim::BatchClaims;
+use super::read::Event;
 use crate::domain::batch::BatchProgress;
 use crate::domain::disposition::Disposition;
 use crate::domain::receipt::Receipt;
 use crate::intake::Lane;
-use crate::intake::claim::{Key, Mark, Response, Status};
+use crate::intake::claim::{self, Key, Mark, Response, Status};
 use crate::intake::ledger::Reached;
-use crate::intake::progress::Numbers;
+use crate::intake::progress::{self, Numbers};
 use crate::journal::{Committed, Verdict};
-use crate::platform::metrics;
+use crate::platform::{metrics, time};
 
-/// What a verdict makes of a key. A held or ignored event keeps its PROCESSING, which proves nothing.
-pub fn mark<'a>(key: Key<'a>, verdict: &'a Verdict) -> Option<Mark<'a>> {
+impl Pipeline {
+    /// Marks the keys of a batch. Where the ledger may be another one by now, no key says that its event is posted there.
+    pub(super) async fn mark(
+        &self,
+        claims: &BatchClaims,
+        is_same_ledger: bool,
+        events: &[&Event<'_>],
+        posted: &Committed,
+    ) {
+        let proven = if is_same_ledger { claims.ledger.as_str() } else { "" };
+        let verdicts = events.iter().zip(&posted.verdicts);
+        let marks = verdicts.filter_map(|(event, verdict)| mark(event.key()?, verdict)).collect();
+        claim::mark(&self.keys.redis, proven, reached(events, posted), marks, time::now()).await;
+        let batches: Vec<_> = posted.batches.iter().map(numbers).collect();
+        progress::mirror(&self.keys.redis, &claims.ledger, &batches).await;
+    }
+}
+
+/// The mark that a verdict makes on a key. A held or ignored event keeps its PROCESSING, which proves nothing.
+fn mark<'a>(key: Key<'a>, verdict: &'a Verdict) -> Option<Mark<'a>> {
     let completed = |key, receipt: &'a Receipt| Mark {
         key,
         status: Status::Completed,
@@ -35,8 +56,8 @@ pub fn mark<'a>(key: Key<'a>, verdict: &'a Verdict) -> Option<Mark<'a>> {
     }
 }
 
-/// How far the ledger has come by what was posted; `None` where no chain moved.
-pub fn reached<'a>(events: &'a [&Event<'_>], posted: &'a Committed) -> Option<Reached<'a>> {
+/// The end that the ledger has come to by what was posted; `None` where no chain moved.
+fn reached<'a>(events: &'a [&Event<'_>], posted: &'a Committed) -> Option<Reached<'a>> {
     let position = posted.position?;
     events.iter().zip(&posted.verdicts).rev().find_map(|(event, verdict)| match verdict {
         Verdict::Posted(receipt) => {
@@ -47,8 +68,8 @@ pub fn reached<'a>(events: &'a [&Event<'_>], posted: &'a Committed) -> Option<Re
     })
 }
 
-/// What the mirror of a batch is to say.
-pub fn numbers(batch: &BatchProgress) -> Numbers<'_> {
+/// The numbers that the mirror of a batch is to say.
+fn numbers(batch: &BatchProgress) -> Numbers<'_> {
     let progress = &batch.progress;
     Numbers {
         tenant_id: &batch.tenant_id,
@@ -61,7 +82,8 @@ pub fn numbers(batch: &BatchProgress) -> Numbers<'_> {
     }
 }
 
-pub fn count(lane: Lane, verdicts: &[Verdict]) {
+/// Counts the outcomes of a batch for the metrics.
+pub(super) fn count(lane: Lane, verdicts: &[Verdict]) {
     let mut outcomes: HashMap<&'static str, u64> = HashMap::new();
     for verdict in verdicts {
         let outcome = match verdict {

@@ -19,9 +19,9 @@ use crate::platform::metrics;
 /// One is settled, one commits, one is made ready. More would only hold more deliveries.
 const UNDER_WAY_MAX: usize = 3;
 
-/// What a lane takes at once while one of greater weight is at work: its batch delays that one by a few milliseconds.
+/// The largest batch of a lane while one of greater weight is at work: its batch delays that one by a few milliseconds.
 const GIVING_WAY_EVENTS_MAX: usize = 100;
-/// The same for the backfill lane beside one without a backlog, which it is not to delay: most of what so few cost is the commit.
+/// The largest batch of the backfill lane beside a lane without a backlog, which it is not to delay: most of what so few cost is the commit.
 const BACKFILL_EVENTS_MAX: usize = 25;
 /// The longest pause of the backfill lane, whatever its last batch has waited for.
 const PAUSE_MAX: Duration = Duration::from_millis(250);
@@ -58,8 +58,8 @@ impl Baton {
     }
 }
 
-/// A batch's place in its lane.
-pub struct Place {
+/// The batons of a batch, which keep it in its place in the lane.
+pub struct Batons {
     pub drafted: Baton,
     pub posted: Baton,
     pub settled: Baton,
@@ -90,7 +90,7 @@ impl Drop for InHand {
 }
 
 /// The batches of one lane that are under way.
-pub struct Road {
+pub struct LaneBatches {
     pipeline: Arc<Pipeline>,
     lane: Lane,
     settler: Settler,
@@ -103,7 +103,7 @@ pub struct Road {
     panic: Option<JoinError>,
 }
 
-impl Road {
+impl LaneBatches {
     pub fn new(pipeline: Arc<Pipeline>, lane: Lane, receiver: &Receiver, stop: CancellationToken) -> Self {
         Self {
             pipeline,
@@ -140,7 +140,7 @@ impl Road {
         while self.batches.len() >= UNDER_WAY_MAX {
             self.join().await;
         }
-        let place = Place {
+        let batons = Batons {
             drafted: Baton::behind(&mut self.last.drafted),
             posted: Baton::behind(&mut self.last.posted),
             settled: Baton::behind(&mut self.last.settled),
@@ -150,7 +150,10 @@ impl Road {
         self.batches.spawn(async move {
             // Also where it panics: whoever waits for the next delivery would otherwise not hear of it.
             let broken = broken.drop_guard();
-            let end = pipeline.travel(lane, &batch, place, &settler, &stop).await;
+            #[cfg(feature = "mutants")]
+            let settler =
+                if pipeline.tells_too_early(lane, &batch) { settler.told_already(&batch).await } else { settler };
+            let end = pipeline.travel(lane, &batch, batons, &settler, &stop).await;
             if end.is_ok() {
                 broken.disarm();
             }
@@ -200,7 +203,7 @@ impl Road {
 
     async fn drive(&mut self, receiver: &mut Receiver, until: &CancellationToken) -> Result<(), AmqpError> {
         loop {
-            let (bound, pause) = match (self.pipeline.turns.way(self.lane), self.lane) {
+            let (bound, pause) = match (self.pipeline.poster.turns.way(self.lane), self.lane) {
                 (Way::Free, _) => (usize::MAX, None),
                 (Way::Pausing(times), Lane::Backfill) => (BACKFILL_EVENTS_MAX, Some(times)),
                 (Way::Pausing(_) | Way::Short, _) => (GIVING_WAY_EVENTS_MAX, None),

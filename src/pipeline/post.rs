@@ -1,75 +1,57 @@
 //! Phase 4 under all weathers: stale books are mapped again, an outage of PostgreSQL is sat out with the deliveries in hand,
 //! and an event that PostgreSQL refuses is isolated by halving, so that its neighbours are posted.
 
-use std::collections::HashMap;
-use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use futures::future::join_all;
 use tokio_util::sync::CancellationToken;
 
-use super::{Event, Pipeline, PipelineError};
-use crate::domain::books::Books;
-use crate::domain::disposition::{Disposition, Failure, Reason};
-use crate::domain::ids::TenantId;
+use super::ahead::Ahead;
+use super::map::{Share, unreadable};
+use super::read::Event;
+use super::{Pipeline, PipelineError};
+use crate::domain::disposition::{Failure, Reason};
 use crate::intake::Lane;
-use crate::journal::{self, Committed, Draft, Item, PostError, Step};
+use crate::intake::turns::Turns;
+use crate::journal::{self, Committed, Item, PostError};
 use crate::outbox;
 use crate::platform::health::Part;
 use crate::platform::metrics;
-use crate::platform::mutants::{self, mutant};
 use crate::platform::postgres::{Fault, Work};
 use crate::platform::time::Backoff;
 
 /// The posting transaction; drafted batches and others take turns on one connection.
 pub(super) const POST: Work = Work::often("journal.post");
 
+/// The poster: who may post, and for how long an outage is sat out.
+pub(super) struct Poster {
+    /// Transactions at once; tenants are shared out among them.
+    pub posters: usize,
+    pub turns: Turns,
+    pub ahead: Ahead,
+    /// How long deliveries are held while PostgreSQL is away before the session is given up once.
+    pub hold: Duration,
+}
+
 impl Pipeline {
-    /// Never, except as a mutant: whether the broker is told before the commit.
-    pub(super) fn tells_too_early(&self, events: &[&Event<'_>]) -> bool {
-        let may_be_held = |event: &&Event<'_>| match self.item(event, &self.books.view()).step {
-            Step::Fail(failure) => failure.reason.disposition() == Disposition::Hold,
-            Step::Reverse { .. } => true,
-            Step::Post { .. } | Step::Ignore => false,
-        };
-        mutant(mutants::ACK_BEFORE_COMMIT)
-            || mutant(mutants::HOLD_ACKED_BEFORE_COMMIT) && events.iter().any(may_be_held)
-    }
-
-    /// Phase 3: the tenants of the batch are shared out among the posters, and the books in force map the events. Mostly there
-    /// is one poster, and one part.
-    pub(super) fn map<'e>(&self, events: &[&'e Event<'e>]) -> Vec<Share<'e>> {
-        let mut parts: Vec<Share<'e>> = (0..self.posters).map(|_| Share::default()).collect();
-        let books = self.books.view();
-        for (place, event) in events.iter().enumerate() {
-            if let Some(part) = parts.get_mut(event.share(self.posters)) {
-                part.places.push(place);
-                part.events.push(event);
-                part.items.get_or_insert_default().push(self.item(event, &books));
-            }
-        }
-        parts.retain(|part| !part.events.is_empty());
-        parts
-    }
-
-    /// Phase 4: each part in a transaction of its own. All of them end before any error is told: a transaction must not be
+    /// Posts each share in a transaction of its own. All of them end before any error is told: a transaction must not be
     /// dropped in the middle.
     pub(super) async fn post(
         &self,
         lane: Lane,
-        parts: Vec<Share<'_>>,
+        shares: Vec<Share<'_>>,
         stop: &CancellationToken,
     ) -> Result<Committed, PipelineError> {
-        let posted = join_all(parts.into_iter().map(async |part| {
-            let drafted = match part.draft {
-                Some(draft) => self.post_draft(lane, *draft, part.events.len()).await,
+        let posted = join_all(shares.into_iter().map(async |share| {
+            let drafted = match share.draft {
+                Some(draft) => self.post_draft(lane, *draft, share.events.len()).await,
                 None => None,
             };
             let posted = match drafted {
                 Some(posted) => Ok(posted),
-                None => self.post_part(lane, &part.events, part.items, stop).await,
+                None => self.post_share(lane, &share.events, share.items, stop).await,
             };
-            (part.places, posted)
+            (share.places, posted)
         }));
         let (mut all, mut verdicts) = (Committed::default(), Vec::new());
         for (places, posted) in posted.await {
@@ -85,19 +67,16 @@ impl Pipeline {
     }
 
     /// As often as it takes: stale books map again, an outage is sat out, poison is isolated.
-    async fn post_part<'e>(
+    async fn post_share<'e>(
         &self,
         lane: Lane,
         events: &[&'e Event<'e>],
         mut mapped: Option<Vec<Item<'e>>>,
         stop: &CancellationToken,
     ) -> Result<Committed, PipelineError> {
-        let mut outage = Outage::new(self.hold);
+        let mut outage = Outage::new(self.poster.hold);
         loop {
-            let items = mapped.take().unwrap_or_else(|| {
-                let books = self.books.view();
-                events.iter().map(|event| self.item(event, &books)).collect()
-            });
+            let items = mapped.take().unwrap_or_else(|| self.mapper.items(events));
             let (sqlstate, message) = match self.try_post(lane, items, &mut outage, stop).await? {
                 Attempt::Done(posted) => return Ok(posted),
                 Attempt::Again => continue,
@@ -109,8 +88,8 @@ impl Pipeline {
             }
             // Somebody in here is refused. Halve until it is alone; the others are posted, in order.
             let (first, second) = events.split_at(events.len() / 2);
-            let mut posted = Box::pin(self.post_part(lane, first, None, stop)).await?;
-            let second = Box::pin(self.post_part(lane, second, None, stop)).await?;
+            let mut posted = Box::pin(self.post_share(lane, first, None, stop)).await?;
+            let second = Box::pin(self.post_share(lane, second, None, stop)).await?;
             posted.verdicts.extend(second.verdicts);
             posted.batches.extend(second.batches);
             posted.entries.extend(second.entries);
@@ -126,9 +105,9 @@ impl Pipeline {
         failure: Failure,
         stop: &CancellationToken,
     ) -> Result<Committed, PipelineError> {
-        let mut outage = Outage::new(self.hold);
+        let mut outage = Outage::new(self.poster.hold);
         loop {
-            let item = unreadable(event, failure.clone(), &self.books.view());
+            let item = unreadable(event, failure.clone(), &self.mapper.books.view());
             match self.try_post(lane, vec![item], &mut outage, stop).await? {
                 Attempt::Done(posted) => return Ok(posted),
                 Attempt::Again => {}
@@ -146,7 +125,7 @@ impl Pipeline {
         outage: &mut Outage,
         stop: &CancellationToken,
     ) -> Result<Attempt, PipelineError> {
-        let turn = self.turns.wait(lane, items.len()).await;
+        let turn = self.poster.turns.wait(lane, items.len()).await;
         let posted = self.postgres.run(POST, async |db| journal::post(db, items, outbox::properties_text).await).await;
         // An outage is sat out without the turn: another lane may have nothing to do with it.
         drop(turn);
@@ -156,7 +135,7 @@ impl Pipeline {
                 self.posted_undrafted(&posted);
                 return Ok(Attempt::Done(posted));
             }
-            Err(PostError::StaleBooks) => match self.books.refresh(&self.postgres).await {
+            Err(PostError::StaleBooks) => match self.mapper.books.refresh(&self.postgres).await {
                 Ok(true) => return Ok(Attempt::Again),
                 // Mapped before its turn, and the batch before it has read the new books: no trouble at all.
                 Ok(false) if !std::mem::replace(&mut outage.mapped_again, true) => return Ok(Attempt::Again),
@@ -199,41 +178,6 @@ impl Pipeline {
             () = stop.cancelled() => Err(PipelineError::Stopped),
         }
     }
-}
-
-/// What mapping makes of an event that could not be read, or that PostgreSQL refuses.
-pub(super) fn unreadable<'e>(
-    event: &'e Event<'_>,
-    failure: Failure,
-    books: &HashMap<TenantId, Arc<Books>>,
-) -> Item<'e> {
-    let books = event.origin.tenant_id().and_then(|tenant| books.get(tenant));
-    Item {
-        facts: None,
-        step: Step::Fail(failure),
-        member: event.origin.member(),
-        arrival: event.origin.arrival(books.map(AsRef::as_ref), event.read.as_ref().ok()),
-        source: &event.origin,
-    }
-}
-
-impl Event<'_> {
-    /// Which of the posters takes it: one tenant, one poster.
-    fn share(&self, posters: usize) -> usize {
-        let tenant = self.read.as_ref().map_or("", |event| event.tenant_id.as_str());
-        let sum = tenant.bytes().fold(0usize, |sum, byte| sum.wrapping_mul(31).wrapping_add(usize::from(byte)));
-        sum % posters
-    }
-}
-
-/// What one poster takes of a batch: events, where in the batch they stand, and what the books make of them.
-#[derive(Default)]
-pub(super) struct Share<'e> {
-    places: Vec<usize>,
-    events: Vec<&'e Event<'e>>,
-    /// Gone where they were drafted: what must be mapped again may have come under other books.
-    pub(super) items: Option<Vec<Item<'e>>>,
-    pub(super) draft: Option<Box<Draft>>,
 }
 
 enum Attempt {

@@ -1,4 +1,4 @@
-//! Entries that this process has just committed, handed to its relay: mostly a row of the outbox is read milliseconds after its
+//! The handover from posting to relaying inside one process: entries that were just committed enter, the relay takes them. Mostly a row of the outbox is read milliseconds after its
 //! entry was written, and reading the entry and its lines back would cost more than everything else about it. Only a shortcut: what
 //! is not here, or may not be believed any more, is read from the journal, and gives the same bytes.
 //!
@@ -9,6 +9,8 @@
 use std::collections::{HashMap, HashSet, VecDeque};
 use std::sync::Mutex;
 
+use tokio::sync::Notify;
+
 use crate::domain::chain::ChainedEntry;
 use crate::domain::ids::EntryPlace;
 
@@ -17,9 +19,11 @@ const ENTRIES_MAX: usize = 4096;
 /// A longer entry is read back, so that what is kept here is bounded in bytes too.
 const LINES_MAX: usize = 16;
 
+/// The way from a commit to the relay of the same process: a bell, and the entries that were just committed.
 #[derive(Default)]
-pub struct Recent {
+pub struct Handover {
     kept: Mutex<Kept>,
+    bell: Notify,
 }
 
 #[derive(Default)]
@@ -30,9 +34,23 @@ struct Kept {
     entries: VecDeque<ChainedEntry>,
 }
 
-impl Recent {
+impl Handover {
+    /// Gives the entries of a commit, and rings. Without a number of connections nobody knows whether the ledger is the same by now: then the relay
+    /// reads them from the journal.
+    pub fn give(&self, connections: Option<u64>, entries: Vec<ChainedEntry>) {
+        if let Some(connections) = connections {
+            self.keep(connections, entries);
+        }
+        self.bell.notify_one();
+    }
+
+    /// Waits for the next commit; one that came since the last call counts.
+    pub async fn rung(&self) {
+        self.bell.notified().await;
+    }
+
     /// Keeps entries that were posted while that many connections had been made, before and after.
-    pub fn put(&self, connections: u64, entries: Vec<ChainedEntry>) {
+    fn keep(&self, connections: u64, entries: Vec<ChainedEntry>) {
         let Ok(mut kept) = self.kept.lock() else { return };
         if kept.connections != connections {
             *kept = Kept { connections, ..Kept::default() };
@@ -99,24 +117,24 @@ mod tests {
 
     #[test]
     fn an_entry_is_taken_once_and_only_from_the_connections_it_was_posted_with() {
-        let recent = Recent::default();
-        recent.put(3, vec![entry(1), entry(2)]);
-        assert!(recent.take(4, &[place(1)]).is_empty(), "a new connection may lead to a ledger that was restored");
-        assert_eq!(recent.take(3, &[place(1), place(9)]).into_keys().collect::<Vec<_>>(), [place(1)]);
-        assert!(recent.take(3, &[place(1)]).is_empty());
-        recent.put(4, vec![entry(3)]);
-        assert!(recent.take(4, &[place(2)]).is_empty(), "it was posted before the connection was made");
-        assert_eq!(recent.take(4, &[place(3)]).len(), 1);
+        let handover = Handover::default();
+        handover.keep(3, vec![entry(1), entry(2)]);
+        assert!(handover.take(4, &[place(1)]).is_empty(), "a new connection may lead to a ledger that was restored");
+        assert_eq!(handover.take(3, &[place(1), place(9)]).into_keys().collect::<Vec<_>>(), [place(1)]);
+        assert!(handover.take(3, &[place(1)]).is_empty());
+        handover.keep(4, vec![entry(3)]);
+        assert!(handover.take(4, &[place(2)]).is_empty(), "it was posted before the connection was made");
+        assert_eq!(handover.take(4, &[place(3)]).len(), 1);
     }
 
     #[test]
     fn what_nobody_takes_is_bounded() {
-        let recent = Recent::default();
+        let handover = Handover::default();
         let most = i64::try_from(ENTRIES_MAX).unwrap();
         for seq in 1..=most * 3 {
-            recent.put(1, vec![entry(seq)]);
+            handover.keep(1, vec![entry(seq)]);
         }
-        let kept = recent.kept.lock().unwrap();
+        let kept = handover.kept.lock().unwrap();
         assert_eq!(kept.entries.len(), ENTRIES_MAX);
         assert_eq!(kept.entries.back().map(|entry| entry.seq), Some(most * 3));
     }

@@ -1,0 +1,157 @@
+//! THE STORY: receive → claim → map → post → mark → settle. Read `travel` first.
+//!
+//! | # | phase | here | a crash right after it |
+//! |---|---|---|---|
+//! | 1 | receive | `lane` takes a batch off the queue, `read` decodes it | redelivered |
+//! | 2 | claim | `claim`: the idempotency keys in Redis | redelivered; the key says PROCESSING, which proves nothing |
+//! | 3 | map | `map`: the tenant's books turn events into balanced entries or reasons | redelivered |
+//! | 4 | post | `post`: one transaction (`journal::post`), also under an outage; `ahead` decides a batch before its turn | redelivered; the ledger knows it: duplicate |
+//! | 5 | mark | `mark`: the keys in Redis | redelivered: duplicate |
+//! | 6 | settle | `Settler::settle`: reject the rejected, acknowledge the rest | – |
+//!
+//! Several batches of a lane are under way at once, each in another phase (`lane`); they are decided ahead, post and settle in the order
+//! they came. Batches of all lanes take turns at posting, by the lanes' weights (`intake::turns`).
+//!
+//! Redis hurries, PostgreSQL decides, the broker is told last. Here, and only here, a disposition (ledger word) becomes a
+//! settlement (AMQP word).
+
+mod ahead;
+mod claim;
+mod lane;
+mod make;
+mod map;
+mod mark;
+mod message;
+mod post;
+mod read;
+mod rehearse;
+#[cfg(feature = "mutants")]
+mod too_early;
+
+pub use make::Edges;
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
+
+use tokio_util::sync::CancellationToken;
+
+use crate::intake::Lane;
+use crate::journal::Verdict;
+use crate::outbox::Handover;
+use crate::platform::amqp::{AmqpError, Delivery, Receiver, Settler};
+use crate::platform::faults::{self, crash_point};
+use crate::platform::health::Health;
+use crate::platform::metrics;
+use crate::platform::postgres::Postgres;
+use claim::Keys;
+use lane::{Batons, LaneBatches};
+use map::Mapper;
+use post::Poster;
+use read::{Event, Reader};
+
+/// The road of a batch. Each phase has its own part; what several phases use stands beside them.
+pub struct Pipeline {
+    reader: Reader,
+    keys: Keys,
+    mapper: Mapper,
+    poster: Poster,
+    /// The relay's end of the story.
+    handover: Arc<Handover>,
+    postgres: Postgres,
+    health: Health,
+    /// Deliveries taken and not yet settled.
+    in_hand: AtomicUsize,
+}
+
+#[derive(Debug, thiserror::Error)]
+pub enum PipelineError {
+    #[error(transparent)]
+    Amqp(#[from] AmqpError),
+    #[error("PostgreSQL has been away for too long to hold deliveries: {0}")]
+    HeldTooLong(String),
+    #[error("told to stop while PostgreSQL is away")]
+    Stopped,
+}
+
+impl Pipeline {
+    /// Follows one lane until `stop`, then finishes what the broker has sent already.
+    ///
+    /// # Errors
+    /// The session is lost. What was not settled comes again.
+    pub async fn follow(
+        self: &Arc<Self>,
+        lane: Lane,
+        receiver: &mut Receiver,
+        stop: &CancellationToken,
+    ) -> Result<(), PipelineError> {
+        let mut batches = LaneBatches::new(Arc::clone(self), lane, receiver, stop.clone());
+        let mut followed = batches.follow(receiver, stop).await;
+        if followed.is_ok() && !batches.broken.is_cancelled() {
+            followed = batches.finish(receiver).await;
+        }
+        batches.end(followed).await
+    }
+
+    /// Brings a batch to its end: a verdict for every delivery, committed, marked and settled. One event is the batch of one.
+    async fn travel(
+        &self,
+        lane: Lane,
+        batch: &[Delivery],
+        mut batons: Batons,
+        settler: &Settler,
+        stop: &CancellationToken,
+    ) -> Result<(), PipelineError> {
+        // 1. receive
+        metrics::batch(batch.len());
+        let events: Vec<Event<'_>> = batch.iter().map(|delivery| self.reader.read(lane, delivery)).collect();
+
+        // 2. claim
+        let connections = self.postgres.connections();
+        let claims = self.claim(&events).await;
+        crash_point(faults::AFTER_CLAIM);
+        let unknown: Vec<&Event<'_>> = claims.unknown(&events);
+
+        // 3. map. Before its turn: while it is mapped, the batch before it commits. Where the books change meanwhile, posting finds out.
+        let mut shares = self.mapper.map(&unknown, self.poster.posters);
+        batons.drafted.take().await?;
+        if claims.all_new && self.draft(&mut shares) {
+            batons.drafted.pass();
+        }
+
+        // 4. post
+        batons.posted.take().await?;
+        let mut posted = self.post(lane, shares, stop).await?;
+        batons.drafted.pass();
+        batons.posted.pass();
+        // The batch behind this one runs on this thread next, and everybody waits for it; what is left of this one can wait.
+        tokio::task::yield_now().await;
+        // A connection made since may lead to a ledger that was restored meanwhile: that is not the one with this name.
+        let is_same_ledger = self.postgres.connections() == connections;
+        self.handover.give(is_same_ledger.then_some(connections), std::mem::take(&mut posted.entries));
+
+        // 5. mark. From here on the next batch may commit; this one is told to Redis and to the broker after the one before it.
+        batons.settled.take().await?;
+        self.mark(&claims, is_same_ledger, &unknown, &posted).await;
+        crash_point(faults::AFTER_MARK);
+
+        // 6. settle
+        let verdicts = claims.complete(posted.verdicts);
+        settler.settle(batch, |index| matches!(verdicts.get(index), Some(Verdict::Rejected { .. }))).await?;
+        crash_point(faults::AFTER_SETTLE);
+        batons.settled.pass();
+        mark::count(lane, &verdicts);
+        Ok(())
+    }
+
+    /// The number of deliveries that are taken and not yet settled.
+    #[must_use]
+    pub fn in_hand(&self) -> usize {
+        self.in_hand.load(Ordering::SeqCst)
+    }
+
+    /// Forgives every delivery one of its deliveries: this process has given its deliveries back because PostgreSQL was away. The broker
+    /// counts that, fis does not.
+    pub fn forgive(&self) {
+        self.reader.forgiven.fetch_add(1, Ordering::SeqCst);
+    }
+}

@@ -1,0 +1,72 @@
+//! Phase 1: a delivery becomes an event. Bytes enter; what they say leaves, or the reason why they cannot be read. Nothing is refused here that
+//! is not also written down.
+
+use std::sync::atomic::{AtomicI64, Ordering};
+
+use super::message::Message;
+use crate::domain::disposition::{Failure, Reason};
+use crate::domain::event::{Identity, InboundEvent, PROPERTIES_BYTES_MAX, RawMessage, Undecodable, decode};
+use crate::domain::ids::TenantId;
+use crate::intake::Lane;
+use crate::intake::claim::Key;
+use crate::platform::amqp::Delivery;
+use crate::platform::faults;
+
+/// The delivery count at which an event is rejected before any work: it has ended the process, or its session, too often.
+const DELIVERIES_MAX: i64 = 20;
+
+/// A delivery and what its bytes say.
+pub(super) struct Event<'a> {
+    pub message: Message<'a>,
+    pub read: Result<InboundEvent<'a>, Box<Undecodable>>,
+}
+
+impl Event<'_> {
+    pub fn key(&self) -> Option<Key<'_>> {
+        let event = self.read.as_ref().ok()?;
+        Some(Key { tenant_id: &event.tenant_id, event_id: &event.event_id, payload_hash: &event.payload_hash })
+    }
+}
+
+/// The reader of deliveries.
+pub(super) struct Reader {
+    pub default_tenant: Option<TenantId>,
+    /// How often this process gave deliveries back because PostgreSQL was away: the broker counted that, we do not.
+    pub forgiven: AtomicI64,
+}
+
+impl Reader {
+    pub fn read<'a>(&self, lane: Lane, delivery: &'a Delivery) -> Event<'a> {
+        // Only the first delivery of a session can be what ended the last one: those behind it were never begun, they
+        // were only charged for the company.
+        let limit = DELIVERIES_MAX + self.forgiven.load(Ordering::SeqCst);
+        if delivery.is_first && delivery.delivery_count() >= limit {
+            let detail = format!("delivered {} times without an end", delivery.delivery_count());
+            return unread(lane, delivery, Failure::new(Reason::DeliveryLimit, detail));
+        }
+        let properties_bytes = delivery.properties.size();
+        if properties_bytes > PROPERTIES_BYTES_MAX {
+            let detail =
+                format!("its properties have {properties_bytes} bytes, at most {PROPERTIES_BYTES_MAX} are taken");
+            return unread(lane, delivery, Failure::new(Reason::TooLarge, detail));
+        }
+        let header = |name: &str| delivery.properties.header(name);
+        let message = RawMessage {
+            body: &delivery.body,
+            routing_key: &delivery.routing_key,
+            content_type: delivery.properties.content_type(),
+            header: &header,
+        };
+        let read = decode(message, self.default_tenant.as_ref());
+        if let Ok(event) = &read {
+            faults::crash_event(event.event_id.as_str());
+        }
+        Event { message: Message::new(delivery, lane).identified(&read), read }
+    }
+}
+
+/// A message that is not looked into.
+fn unread(lane: Lane, delivery: &Delivery, failure: Failure) -> Event<'_> {
+    let read = Err(Box::new(Undecodable { failure, identity: Identity::default(), batch: None }));
+    Event { message: Message::new(delivery, lane), read }
+}
