@@ -6,6 +6,7 @@ mod books;
 mod checkpoint;
 mod demo;
 mod dlq;
+mod exit;
 mod export;
 mod feed;
 mod held;
@@ -33,9 +34,12 @@ use sqlx::PgConnection;
 use crate::domain::books::Books;
 use crate::domain::ids::TenantId;
 use crate::journal::books::in_force;
-use crate::platform::config::Config;
+use crate::platform::config::{self, Config};
 use crate::platform::postgres::Postgres;
 use crate::platform::telemetry;
+use crate::service::ServiceError;
+
+pub use exit::failure;
 
 /// The file that is read where none is named.
 const USUAL_FILE: &str = "fis.toml";
@@ -108,9 +112,12 @@ impl Cli {
     /// The command failed; the error says why, and what to do.
     pub async fn run(self) -> anyhow::Result<ExitCode> {
         let config = self.config()?;
-        let command_name_is_run = matches!(self.command, Command::Run(_));
-        if command_name_is_run {
-            telemetry::start(&config.log).map_err(anyhow::Error::msg)?;
+        let strangers = config::strangers(environment().map(|(name, _)| name));
+        if matches!(self.command, Command::Run(_)) {
+            telemetry::start(&config.log).map_err(|reason| ServiceError::Setting { name: "log.filter", reason })?;
+            strangers.iter().for_each(|warning| tracing::warn!("{warning}"));
+        } else {
+            strangers.iter().for_each(|warning| eprintln!("fis: {warning}"));
         }
         match self.command {
             Command::Run(run) => run.run(config).await,
@@ -141,10 +148,12 @@ impl Cli {
         let named = self.config.clone().or_else(|| std::env::var_os("FIS_CONFIG").map(PathBuf::from));
         let usual = || Some(PathBuf::from(USUAL_FILE)).filter(|path| path.exists());
         let file = named.or_else(usual);
-        let environment =
-            std::env::vars_os().filter_map(|(name, value)| Some((name.into_string().ok()?, value.into_string().ok()?)));
-        Config::load(file.as_deref(), environment).context("the configuration is wrong")
+        Config::load(file.as_deref(), environment()).context("the configuration is wrong")
     }
+}
+
+fn environment() -> impl Iterator<Item = (String, String)> {
+    std::env::vars_os().filter_map(|(name, value)| Some((name.into_string().ok()?, value.into_string().ok()?)))
 }
 
 async fn migrate(config: &Config) -> anyhow::Result<ExitCode> {

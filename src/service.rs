@@ -38,6 +38,8 @@ use tasks::Tasks;
 pub enum ServiceError {
     #[error("setting `{name}`: {reason}")]
     Setting { name: &'static str, reason: String },
+    #[error("setting `http.addr`: cannot listen on {addr}")]
+    Listen { addr: String, source: std::io::Error },
     #[error("the broker's topology can lose messages\n\n{0}")]
     Topology(String),
     #[error(transparent)]
@@ -60,11 +62,9 @@ pub async fn run(config: Config, once: bool, stop: CancellationToken) -> Result<
     let health = Health::default();
     let mut tasks = Tasks::default();
     if !once {
-        let listener =
-            tokio::net::TcpListener::bind(&config.http.addr).await.map_err(|error| ServiceError::Setting {
-                name: "http.addr",
-                reason: format!("cannot listen on {}: {error}", config.http.addr),
-            })?;
+        let addr = config.http.addr.clone();
+        let listener = tokio::net::TcpListener::bind(&addr).await;
+        let listener = listener.map_err(|source| ServiceError::Listen { addr, source })?;
         let metrics = metrics::install().map_err(|reason| ServiceError::Setting { name: "http.addr", reason })?;
         let (health, stop) = (health.clone(), tasks.last.clone());
         tasks.spawn("http", async move { http::serve(listener, metrics, health, &stop).await });

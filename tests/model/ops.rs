@@ -374,6 +374,47 @@ fn the_unit_takes_credentials_from_a_file_and_comes_back_slower_and_slower() {
     address::parse(&config.amqp).unwrap();
 }
 
+/// The unit starts fis again after a failure, and must not after a wrong configuration: nothing but a person mends it.
+#[test]
+fn a_wrong_configuration_exits_with_the_code_on_which_the_unit_gives_up() {
+    let exit = |arguments: &[&str], environment: &[(&str, &str)]| {
+        let mut command = Command::new(env!("CARGO_BIN_EXE_fis"));
+        command.args(arguments).env_clear().current_dir(std::env::temp_dir()).envs(environment.iter().copied());
+        command.stderr(Stdio::null()).status().unwrap().code().unwrap().to_string()
+    };
+    let gives_up = unit("RestartPreventExitStatus");
+    let rows: [&[(&str, &str)]; 6] = [
+        &[("FIS__INTAKE__PREFETSCH", "1")],
+        &[("FIS__INTAKE__PREFETCH", "many")],
+        &[("FIS_CONFIG", "/nowhere/fis.toml")],
+        &[("FIS_DATABASE_URL", "nonsense")],
+        &[("FIS_HTTP_ADDR", "nonsense")],
+        &[("FIS__LOG__FILTER", "fis=loud")],
+    ];
+    for environment in rows {
+        assert_eq!(exit(&["run"], environment), gives_up, "{environment:?}");
+    }
+    assert_eq!(exit(&["rnu"], &[]), gives_up);
+    // A port that is taken may be free a moment later.
+    let taken = TcpListener::bind("127.0.0.1:0").unwrap();
+    assert_eq!(exit(&["run"], &[("FIS_HTTP_ADDR", &taken.local_addr().unwrap().to_string())]), "1");
+    for path in ["README.md", "src/main.rs"] {
+        let says = format!("1 failed, {gives_up} wrong usage or a wrong");
+        assert!(read(path).contains(&says), "{path} does not say `{says}`");
+    }
+}
+
+#[test]
+fn the_license_is_the_one_that_the_manifest_names() {
+    let manifest: toml::Table = toml::from_str(&read("Cargo.toml")).unwrap();
+    assert_eq!(manifest["package"]["license"].as_str(), Some("Apache-2.0"));
+    let license = read("LICENSE");
+    for part in ["Apache License", "Version 2.0, January 2004", "END OF TERMS AND CONDITIONS"] {
+        assert!(license.contains(part), "{part}");
+    }
+    assert!(directive(DOCKERFILE, "COPY ").iter().any(|copy| copy.starts_with("LICENSE ")), "the image has no license");
+}
+
 #[test]
 fn every_supervisor_waits_longer_than_the_drain() {
     let drain = Config::default().service.stop_seconds;
