@@ -13,7 +13,6 @@ mod by_hand;
 mod commands;
 mod configuration;
 mod dead_letters;
-mod dead_letters_looking;
 mod dialects;
 mod duplicates;
 mod edges;

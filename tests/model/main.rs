@@ -39,6 +39,9 @@ mod scenarios;
 mod schemas;
 mod table;
 
+#[path = "../support/books.rs"]
+mod shared;
+
 use std::path::{Path, PathBuf};
 
 /// A file of the project.

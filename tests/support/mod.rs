@@ -6,6 +6,7 @@
 #![allow(dead_code)]
 
 pub mod backlog;
+pub mod books;
 pub mod broker;
 pub mod events;
 pub mod invariants;

@@ -1,6 +1,12 @@
 //! The same for what `docker-compose.cluster.yml` starts, and `docs/cluster.md` tells of.
 
-use super::*;
+use clap::Parser;
+use fis::cli::Cli;
+use fis::platform::amqp::address;
+use fis::platform::config::Config;
+
+use super::{block, environment_of, lines, list, seconds, service, service_of, services_of, value};
+use crate::{project_file, read};
 
 pub const COMPOSE: &str = "docker-compose.cluster.yml";
 const CONF: &str = "ops/rabbitmq-cluster.conf";
