@@ -12,6 +12,7 @@
 //! | `types` | no public type name twice in one layer |
 //! | `words` | every file says what it is for; nothing unfinished is left behind |
 //! | `length` | files fit a sitting, functions a screen |
+//! | `decisions` | every ADR stands in the index with its status |
 //! | `files` | every source is compiled, every migration numbered, every crash point tested |
 #![allow(
     clippy::unwrap_used,
@@ -22,6 +23,7 @@
 )]
 
 mod cycles;
+mod decisions;
 mod domain;
 mod files;
 mod layers;
