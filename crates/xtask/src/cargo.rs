@@ -39,11 +39,16 @@ fn program(place: &Place, profile: &str, name: &str) -> Command {
     program
 }
 
-/// The tools find the product beside their own program, so both are built.
+/// The product and the tools, always together: the tools find the product beside their own program, and alone each would need
+/// crates with other features, which cargo would compile a second time.
+fn up_and_build(place: &mut Place, profile: &str) -> Done {
+    let words = ["build", "--locked", "--package", "fis", "--package", "fis-bench", "--profile", profile];
+    let building = cargo(place, &words);
+    up_while(place, building)
+}
+
 fn tool(place: &mut Place, profile: &str, name: &str, args: &[OsString]) -> Done {
-    let build = ["build", "--locked", "--package", "fis", "--package", "fis-bench", "--profile", profile];
-    let building = cargo(place, &build);
-    up_while(place, building)?;
+    up_and_build(place, profile)?;
     let mut tool = program(place, profile, "fis-bench");
     tool.arg(name).args(args);
     call::become_program(tool)
@@ -60,8 +65,7 @@ pub fn bench(place: &mut Place, args: &[OsString]) -> Done {
 }
 
 pub fn run(place: &mut Place, args: &[OsString]) -> Done {
-    let building = cargo(place, &["build", "--release", "--locked"]);
-    up_while(place, building)?;
+    up_and_build(place, "release")?;
     let fis = |words: &[&str]| {
         let mut fis = program(place, "release", "fis");
         fis.args(words);
