@@ -1,4 +1,4 @@
-//! What is built and then run: demo, bench, run, faults. The servers start while cargo compiles, for both take a while and
+//! Programs that are built and then run: demo, bench, run, faults. The servers start while cargo compiles, for both take a while and
 //! neither needs the other.
 
 use std::ffi::OsString;
@@ -19,10 +19,10 @@ pub fn cargo(place: &Place, words: &[&str]) -> Command {
     cargo
 }
 
-/// Starts the servers and compiles at the same time. A failed start ends the build: there is no use for it.
-pub fn up_while(place: &mut Place, mut building: Command) -> Done {
+/// Starts the servers while cargo compiles. A failed start ends the build: there is no use for it.
+pub fn up_while(place: &mut Place, building: &mut Command) -> Done {
     let plan = servers::plan(place, false)?;
-    let mut cargo = building.stdin(Stdio::null()).spawn().or_die(call::cannot_run(&building))?;
+    let mut cargo = building.stdin(Stdio::null()).spawn().or_die(call::cannot_run(building))?;
     if let Err(stop) = servers::up(place, &plan) {
         let _ = cargo.kill();
         let _ = cargo.wait();
@@ -43,8 +43,8 @@ fn program(place: &Place, profile: &str, name: &str) -> Command {
 /// crates with other features, which cargo would compile a second time.
 fn up_and_build(place: &mut Place, profile: &str) -> Done {
     let words = ["build", "--locked", "--package", "fis", "--package", "fis-bench", "--profile", profile];
-    let building = cargo(place, &words);
-    up_while(place, building)
+    let mut building = cargo(place, &words);
+    up_while(place, &mut building)
 }
 
 fn tool(place: &mut Place, profile: &str, name: &str, args: &[OsString]) -> Done {
@@ -59,7 +59,7 @@ pub fn demo(place: &mut Place, args: &[OsString]) -> Done {
     tool(place, "demo", "demo", args)
 }
 
-/// What is measured is what is shipped.
+/// The bench is built as a release, because its figures are told of what is shipped.
 pub fn bench(place: &mut Place, args: &[OsString]) -> Done {
     tool(place, "release", "bench", args)
 }

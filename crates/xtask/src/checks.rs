@@ -13,6 +13,7 @@ use crate::install;
 use crate::place::Place;
 use crate::say::{Done, Stop, bold, red, say};
 use crate::server::Server;
+use crate::servers;
 
 /// The steps that are behind us, with their times.
 #[derive(Default)]
@@ -69,33 +70,28 @@ pub fn test(place: &mut Place, args: &[OsString]) -> Done {
     }
     let stopped: Vec<Server> = place.private_servers().into_iter().filter(|server| !place.runs(*server)).collect();
     let _stopped_again = Afterwards::stop(place, &stopped)?;
-    steps.step("servers and build", || up_while(place, cargo_test(place, args, Before::Tests)))?;
-    steps.step("tests", || {
-        let mut tests = cargo_test(place, args, Before::Nothing);
-        environment::export(place, &mut tests);
-        call::must(&mut tests)
-    })?;
+    if takes_no_run(args) {
+        let mut building = cargo_test(place, &["--no-run"], args);
+        steps.step("servers and build", || up_while(place, &mut building))?;
+    } else {
+        steps.step("servers", || {
+            let plan = servers::plan(place, false)?;
+            servers::up(place, &plan)
+        })?;
+    }
+    let mut tests = cargo_test(place, &[], args);
+    environment::export(place, &mut tests);
+    steps.step("tests", || call::must(&mut tests))?;
     steps.passed();
     Ok(())
 }
 
-enum Before {
-    Tests,
-    Nothing,
-}
-
-/// `cargo test`, or what it compiles before the tests.
-fn cargo_test(place: &Place, args: &[OsString], stop: Before) -> Command {
+fn cargo_test(place: &Place, words: &[&str], args: &[OsString]) -> Command {
     let mut command = cargo(place, &["test", "--locked", "--all-features"]);
     if args.is_empty() {
         command.arg("--workspace");
     }
-    match stop {
-        // Where cargo would not take the word, it compiles nothing ahead: it tells its version instead.
-        Before::Tests if takes_no_run(args) => drop(command.arg("--no-run").args(args)),
-        Before::Tests => command = cargo(place, &["--version"]),
-        Before::Nothing => drop(command.args(args)),
-    }
+    command.args(words).args(args);
     command
 }
 

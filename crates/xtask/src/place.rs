@@ -53,7 +53,7 @@ impl Place {
         if let Some(from) = variable(environment::FROM) {
             given.forget_private(&Ports::load(&from));
         }
-        let other_root = variable("FIS_DEV_RABBITMQ_ROOT");
+        let other_root = variable("FIS_DEV_RABBITMQ_ROOT").map(|root| files::resolve(&root)).transpose()?;
         let cluster = ports.is_cluster();
         Ok(Self { root, dir, target, other_root, ports, given, cluster })
     }
