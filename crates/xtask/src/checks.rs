@@ -11,6 +11,7 @@ use crate::cargo::{cargo, up_while};
 use crate::environment;
 use crate::install;
 use crate::place::Place;
+use crate::processes;
 use crate::say::{Done, Stop, bold, red, say};
 use crate::server::Server;
 use crate::servers;
@@ -68,8 +69,9 @@ pub fn test(place: &mut Place, args: &[OsString]) -> Done {
         checks(place, &mut steps)?;
         readers(place)?;
     }
-    let stopped: Vec<Server> = place.private_servers().into_iter().filter(|server| !place.runs(*server)).collect();
-    let _stopped_again = Afterwards::stop(place, &stopped)?;
+    let stopped = place.private_servers().into_iter().filter(|server| !processes::runs(place, *server));
+    let stopped: Vec<&str> = stopped.map(Server::name).collect();
+    let _stopped_again = if stopped.is_empty() { None } else { Some(Afterwards::watch(place, &stopped)?) };
     if takes_no_run(args) {
         let mut building = cargo_test(place, &["--no-run"], args);
         steps.step("servers and build", || up_while(place, &mut building))?;

@@ -10,12 +10,14 @@ use crate::afterwards::Afterwards;
 use crate::call;
 use crate::place::{Place, is_root};
 use crate::programs;
-use crate::say::{Done, OrDie, Stop, bold, die, say};
+use crate::say::{Done, OrDie, Stop, bold, die, last_lines, say};
 use crate::server::Server;
 
 const POLICY: &str = "/usr/sbin/policy-rc.d";
 const POSTGRES_CONF: &str = "/etc/postgresql-common/createcluster.conf";
 const POSTGRES_CONF_OF_PACKAGE: &str = "/usr/share/postgresql-common/createcluster.conf";
+/// The watcher's word for [`release_services`].
+pub const RELEASE_SERVICES: &str = "release-services";
 const MARK: &str = "made by fis ./dev while it installs packages; safe to delete";
 /// Lines of the log that are shown when an installation fails.
 const LOG_LINES: usize = 30;
@@ -68,11 +70,6 @@ fn packages(servers: &[Server]) -> Vec<&'static str> {
     packages
 }
 
-pub fn last_lines(text: &str, count: usize) -> String {
-    let lines: Vec<&str> = text.lines().collect();
-    lines.get(lines.len().saturating_sub(count)..).unwrap_or_default().join("\n")
-}
-
 pub fn docker_way<T>(reason: &str) -> Done<T> {
     Err(Stop::Explained(format!(
         "{reason}
@@ -116,7 +113,7 @@ pub fn apt_install(place: &Place, packages: &[&str], log: &Path) -> Done {
         let (out, error) = (log.try_clone().or_die("log")?, log.try_clone().or_die("log")?);
         call::must(command.stdin(Stdio::null()).stdout(out).stderr(error))
     };
-    let released = Afterwards::release_services(place)?;
+    let released = Afterwards::watch(place, &[RELEASE_SERVICES])?;
     hold_services()?;
     let mut update = as_root("apt-get");
     update.arg("update");
@@ -191,12 +188,5 @@ mod tests {
     #[test]
     fn the_nodes_of_a_cluster_are_one_package() {
         assert_eq!(packages(&Server::of_a_set(true)), ["postgresql", "redis-server", "rabbitmq-server"]);
-    }
-
-    #[test]
-    fn only_the_end_of_a_log_is_shown() {
-        assert_eq!(last_lines("a\nb\nc\n", 2), "b\nc");
-        assert_eq!(last_lines("a\n", 2), "a");
-        assert_eq!(last_lines("", 2), "");
     }
 }

@@ -6,11 +6,10 @@ use std::time::{Duration, Instant};
 
 use crate::certificates;
 use crate::environment;
-use crate::install::last_lines;
 use crate::place::Place;
 use crate::ports::{self, Ports};
 use crate::processes::{self, kill_rest, main_pid, signal, signal_all};
-use crate::say::{Done, Stop, dim, red, say};
+use crate::say::{Done, Stop, dim, last_lines, red, say};
 use crate::server::Server;
 use crate::{postgres, rabbitmq, redis};
 
@@ -52,7 +51,7 @@ fn prepare(place: &mut Place, servers: &[Server]) -> Done {
     // Somebody else may have held the lock since we looked last.
     place.ports = Ports::load(&place.dir);
     certificates::make(place)?;
-    let stopped: Vec<Server> = servers.iter().copied().filter(|server| !place.runs(*server)).collect();
+    let stopped: Vec<Server> = servers.iter().copied().filter(|server| !processes::runs(place, *server)).collect();
     for server in &stopped {
         kill_rest(place, *server)?;
     }
@@ -187,7 +186,7 @@ pub fn address(place: &Place, server: Server) -> String {
 /// Stops servers, and tells of those that ran.
 pub fn stop_all(place: &Place, servers: &[Server]) -> Done {
     let failed = in_parallel(place, servers, |place, server| {
-        let ran = place.runs(server);
+        let ran = processes::runs(place, server);
         stop(place, server)?;
         if ran {
             say(format!("{}: stopped", server.name()));

@@ -3,6 +3,7 @@
 //! `say` talks, `call` runs other programs, `place` is the state directory with its lock, `servers` are the commands about servers,
 //! `lifecycle` starts and stops them, `checks` and `cargo` build and test. What `./dev` itself has to say goes to stderr.
 
+mod addresses;
 mod afterwards;
 mod call;
 mod cargo;
@@ -152,7 +153,7 @@ fn perform(root: PathBuf, task: Task<'_>) -> Done {
             say::answer(USAGE);
             Ok(())
         }
-        Task::Afterwards(words) => afterwards::wait_and_do(place, words),
+        Task::Afterwards(words) => servers::afterwards(place, words),
     }
 }
 

@@ -6,11 +6,10 @@ use std::fs::{File, OpenOptions, TryLockError};
 use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 
+use crate::addresses::{FROM, Given};
 use crate::call;
-use crate::environment::{self, Given};
 use crate::files;
 use crate::ports::Ports;
-use crate::processes;
 use crate::say::{Done, OrDie, die};
 use crate::server::Server;
 
@@ -50,7 +49,7 @@ impl Place {
         let mut given = Given::by_caller();
         given.forget_private(&ports);
         // A test under `./dev test` that brings up a second set of servers has the addresses of the first one around it.
-        if let Some(from) = variable(environment::FROM) {
+        if let Some(from) = variable(FROM) {
             given.forget_private(&Ports::load(&from));
         }
         let other_root = variable("FIS_DEV_RABBITMQ_ROOT").map(|root| files::resolve(&root)).transpose()?;
@@ -121,10 +120,6 @@ impl Place {
                 return Ok(Lock { _file: file });
             }
         }
-    }
-
-    pub fn runs(&self, server: Server) -> bool {
-        processes::main_pid(self, server).is_some()
     }
 }
 

@@ -87,6 +87,10 @@ pub fn main_pid(place: &Place, server: Server) -> Option<u32> {
     (files::same(&proc_file(pid, "cwd"), &place.data(server)) && is_alive(pid)).then_some(pid)
 }
 
+pub fn runs(place: &Place, server: Server) -> bool {
+    main_pid(place, server).is_some()
+}
+
 /// Whether that process is the one that listens on that port. An answer on the port alone may be somebody else's.
 pub fn listens_on(pid: u32, port: u16) -> bool {
     let table = ports::socket_table();

@@ -169,7 +169,7 @@ fn is_mounted(path: &Path) -> bool {
 
 /// Takes away what outlives a node, and not the last one: epmd, and the state directory's place in another root.
 pub fn release(place: &Place) -> Done {
-    if NODES.into_iter().any(|node| place.runs(node)) {
+    if NODES.into_iter().any(|node| processes::runs(place, node)) {
         return Ok(());
     }
     processes::kill_rest(place, Server::Epmd)?;

@@ -6,6 +6,8 @@ use std::fs;
 use std::path::Path;
 use std::process::Command;
 
+use crate::addresses;
+use crate::afterwards;
 use crate::call;
 use crate::environment;
 use crate::files;
@@ -120,12 +122,12 @@ fn status_line(place: &Place, server: Server) -> String {
 
 pub fn env(place: &Place) -> Done {
     for server in place.private_servers() {
-        if environment::private_url(&place.ports, server.url_variable()).is_none() {
+        if addresses::private_url(&place.ports, server.url_variable()).is_none() {
             let (name, dir) = (server.name(), place.dir.display());
             return die(format!("no private {name} has been started in {dir} yet: ./dev up"));
         }
     }
-    answer(environment::text(&environment::lines(place)));
+    answer(addresses::text(&environment::lines(place)));
     Ok(())
 }
 
@@ -138,7 +140,8 @@ pub fn server(place: &mut Place, server: Server, action: Action) -> Done {
         install::install(place, &missing)?;
     }
     let _lock = place.lock()?;
-    let must_run = || if place.runs(server) { Ok(()) } else { die(format!("{} does not run", server.name())) };
+    let must_run =
+        || if processes::runs(place, server) { Ok(()) } else { die(format!("{} does not run", server.name())) };
     match action {
         Action::Start => lifecycle::start_all(place, &[server])?,
         Action::Stop => lifecycle::stop(place, server)?,
@@ -155,6 +158,18 @@ pub fn server(place: &mut Place, server: Server, action: Action) -> Done {
     if server.is_node() { rabbitmq::release(place) } else { Ok(()) }
 }
 
+/// The watcher's life: it waits until the process that started it is gone, and then does what the words say. Servers that did not
+/// run before `./dev test` do not run after it.
+pub fn afterwards(place: &Place, words: &[OsString]) -> Done {
+    afterwards::wait();
+    if words.iter().any(|word| word == install::RELEASE_SERVICES) {
+        return install::release_services();
+    }
+    let servers: Vec<Server> = words.iter().filter_map(|word| Server::parse(word.to_str()?)).collect();
+    let _lock = place.lock()?;
+    lifecycle::stop_all(place, &servers)
+}
+
 /// Becomes the `rabbitmqctl` of the node that FIS_DEV_NODE names, else of the first one that runs.
 pub fn rabbitmqctl(place: &Place, args: &[OsString]) -> Done {
     let named = std::env::var("FIS_DEV_NODE").ok().filter(|name| !name.is_empty());
@@ -162,7 +177,7 @@ pub fn rabbitmqctl(place: &Place, args: &[OsString]) -> Done {
         Some(name) => Server::parse(name).filter(|server| server.is_node()).into_iter().collect(),
         None => NODES.to_vec(),
     };
-    let Some(node) = nodes.into_iter().find(|node| place.runs(*node)) else {
+    let Some(node) = nodes.into_iter().find(|node| processes::runs(place, *node)) else {
         let node = named.map_or(String::new(), |name| format!(" node {name}"));
         return die(format!("the private RabbitMQ{node} does not run: ./dev up"));
     };
