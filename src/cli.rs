@@ -1,10 +1,8 @@
 //! The command line: one short file per command family. Text for people, `--json` for scripts on every reading command.
 
 mod batch;
-mod bench;
 mod books;
 mod checkpoint;
-mod demo;
 mod dlq;
 mod export;
 mod feed;
@@ -97,10 +95,6 @@ enum Command {
     Verify(verify::Verify),
     /// The end of every chain, signed, to be kept elsewhere
     Checkpoint(checkpoint::CheckpointCommand),
-    /// How fast a backlog becomes a ledger, beside the limit of the same machine
-    Bench(bench::Bench),
-    /// Ten thousand sample events through the whole service
-    Demo(demo::Demo),
 }
 
 impl Cli {
@@ -132,8 +126,6 @@ impl Cli {
             Command::Feed(command) => command.run(&config).await,
             Command::Verify(verify) => verify.run(&config).await,
             Command::Checkpoint(checkpoint) => checkpoint.run(&config).await,
-            Command::Bench(bench) => bench.run(&config).await,
-            Command::Demo(demo) => demo.run(&config).await,
         }
     }
 

@@ -6,7 +6,6 @@
 
 mod ahead;
 mod batches;
-mod bench;
 mod books;
 mod books_race;
 mod by_hand;

@@ -329,7 +329,7 @@ fn the_image_is_built_from_what_is_there_and_not_ignored() {
         assert!(ignored.contains(&format!("!{path}")), "{path} is ignored");
     }
     // What the sources and the build script read at compile time.
-    for needed in ["Cargo.toml", "Cargo.lock", "build.rs", "vendor", "src", "migrations", "topology", "books"] {
+    for needed in ["Cargo.toml", "Cargo.lock", "build.rs", "vendor", "src", "crates", "migrations", "topology"] {
         assert!(copied.iter().any(|path| path == needed), "{needed} is not copied");
     }
 }

@@ -3,17 +3,17 @@
 use std::collections::BTreeMap;
 use std::time::{Duration, Instant};
 
+use fis::journal::audit;
+use fis::outbox;
+use fis::platform::config::Config;
+use fis::platform::metrics;
+use fis::platform::postgres::Postgres;
 use rust_decimal::Decimal;
 use sqlx::Row;
 
 use super::finance::Finance;
-use super::sample::Expected;
-use super::service::Service;
-use crate::journal::audit;
-use crate::outbox;
-use crate::platform::config::Config;
-use crate::platform::metrics;
-use crate::platform::postgres::Postgres;
+use super::samples::Expected;
+use crate::service::{Service, product};
 
 const LOOK: Duration = Duration::from_millis(100);
 
@@ -53,7 +53,7 @@ impl Figures {
     }
 
     /// Reads until the figures are what they must be, or until they no longer change.
-    pub async fn settled(
+    pub async fn awaited(
         postgres: &Postgres,
         service: &Service,
         before: &Self,
@@ -104,7 +104,7 @@ pub async fn show(
     time: Duration,
 ) -> anyhow::Result<bool> {
     let got = after.since(before);
-    let mut sheet = Sheet { table: crate::cli::table(&["", "is", "must be", ""]), right: true };
+    let mut sheet = Comparison { table: crate::table(&["", "is", "must be", ""]), right: true };
     let total = expected.posted + expected.duplicates + expected.ignored + expected.rejections();
     sheet.row("published and confirmed", confirmed, total);
     sheet.row("posted", got.posted, expected.posted);
@@ -136,12 +136,12 @@ pub async fn show(
     Ok(sheet.right)
 }
 
-struct Sheet {
+struct Comparison {
     table: comfy_table::Table,
     right: bool,
 }
 
-impl Sheet {
+impl Comparison {
     fn row(&mut self, name: &str, is: u64, must_be: u64) {
         self.text(name, &is.to_string(), &must_be.to_string());
     }
@@ -169,15 +169,19 @@ async fn trial_balance(postgres: &Postgres) -> anyhow::Result<Vec<(String, Decim
 }
 
 /// Where to look next.
-pub fn farther(config: &Config, service: &Service, kept: bool) {
+pub fn farther(config: &Config, service: &Service, kept: bool) -> anyhow::Result<()> {
+    let fis = product()?;
+    // As somebody types it who stands in the project.
+    let here = std::env::current_dir()?;
+    let fis = fis.strip_prefix(&here).unwrap_or(&fis).display();
     println!("\nTo look further (`set -a; eval \"$(./dev env)\"; set +a` gives these commands the addresses):");
     println!("  psql \"$FIS_DATABASE_URL\" -c 'select * from fis_journal_entry limit 5'");
     if !config.amqp.management_url.is_empty() {
         println!("  {}   RabbitMQ's management page, user fis_service, password secret", config.amqp.management_url);
     }
-    println!("  target/release/fis dlq list        what could not be booked, and why");
-    println!("  target/release/fis status          what is queued, held and waiting");
-    println!("  target/release/fis verify          recompute every hash and balance");
+    println!("  {fis} dlq list        what could not be booked, and why");
+    println!("  {fis} status          what is queued, held and waiting");
+    println!("  {fis} verify          recompute every hash and balance");
     println!("  {}   the service's log", service.log.display());
     if kept {
         println!(
@@ -188,4 +192,5 @@ pub fn farther(config: &Config, service: &Service, kept: bool) {
     } else {
         println!("The service is stopped; the servers go on until `./dev down`.");
     }
+    Ok(())
 }

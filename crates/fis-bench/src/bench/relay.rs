@@ -4,42 +4,42 @@
 
 use std::time::Instant;
 
+use fis::domain::outbound::DOMAIN_EXCHANGE;
+use fis::outbox;
+use fis::platform::amqp::OutMessage;
 use serde_json::json;
 
+use super::bare_limits;
+use super::bare_posting::{BATCH, Chain};
 use super::drain::{all_relayed, start, stop};
-use super::limits;
 use super::orders::{self, HALF_WINDOW};
-use super::place::Place;
-use super::posting::{BATCH, Chain};
 use super::rate;
 use super::results::Results;
-use crate::domain::outbound::DOMAIN_EXCHANGE;
-use crate::outbox;
-use crate::platform::amqp::OutMessage;
+use super::sandbox::Sandbox;
 
 /// Where a finance team would read.
 const FINANCE: &str = "bench.finance.queue";
 /// Messages kept for the bare publisher, which sends them again and again: some twenty megabytes, in whole windows.
 const KEPT_MAX: usize = 20_000;
 
-pub async fn measure(place: &Place, rows: usize, results: &mut Results) -> anyhow::Result<()> {
+pub async fn measure(sandbox: &Sandbox, rows: usize, results: &mut Results) -> anyhow::Result<()> {
     let quorum = json!({ "durable": true, "arguments": { "x-queue-type": "quorum" } });
-    place.management.put_json(&place.path("queues", FINANCE), &quorum).await?;
-    let binding = place.path("bindings", &format!("e/{DOMAIN_EXCHANGE}/q/{FINANCE}"));
-    place.management.post_json(&binding, &json!({ "routing_key": "fis.#" })).await?;
-    let pool = &place.postgres.pool;
-    Chain::read(pool, &place.name).await?.post_all(pool, rows, BATCH).await?;
+    sandbox.management.put_json(&sandbox.path("queues", FINANCE), &quorum).await?;
+    let binding = sandbox.path("bindings", &format!("e/{DOMAIN_EXCHANGE}/q/{FINANCE}"));
+    sandbox.management.post_json(&binding, &json!({ "routing_key": "fis.#" })).await?;
+    let pool = &sandbox.postgres.pool;
+    Chain::read(pool, &sandbox.name).await?.post_all(pool, rows, BATCH).await?;
 
-    let mut services = start(place, 1).await?;
+    let mut services = start(sandbox, 1).await?;
     let started = Instant::now();
     let left = outbox::backlog(&mut *pool.acquire().await?).await?.pending;
     all_relayed(pool, &services, rows).await?;
     let time = started.elapsed();
-    stop(place, &mut services).await?;
+    stop(sandbox, &mut services).await?;
     results.add("relay", rate(usize::try_from(left)?, time));
 
     let (mut last, mut kept) = (0, Vec::with_capacity(KEPT_MAX.min(rows)));
-    limits::consume(place, FINANCE, rows, |delivery| {
+    bare_limits::consume(sandbox, FINANCE, rows, |delivery| {
         let sequence = delivery.properties.header_number("x-fis-sequence").unwrap_or(0);
         anyhow::ensure!(sequence == last + 1, "{sequence} came after {last} on the feed");
         last = sequence;
@@ -57,8 +57,8 @@ pub async fn measure(place: &Place, rows: usize, results: &mut Results) -> anyho
     .await?;
     let windows = kept.chunks(HALF_WINDOW).cycle().take(rows / HALF_WINDOW);
     let published = rows / HALF_WINDOW * HALF_WINDOW;
-    results.add("relay_limit", rate(published, orders::publish_in_order(place, windows.clone()).await?));
-    limits::consume(place, FINANCE, published, |_| Ok(())).await?;
-    results.add("relay_limit_unordered", rate(published, orders::publish_all(place, windows).await?));
+    results.add("relay_limit", rate(published, orders::publish_in_order(sandbox, windows.clone()).await?));
+    bare_limits::consume(sandbox, FINANCE, published, |_| Ok(())).await?;
+    results.add("relay_limit_unordered", rate(published, orders::publish_all(sandbox, windows).await?));
     Ok(())
 }

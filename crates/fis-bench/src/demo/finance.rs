@@ -3,8 +3,8 @@
 
 use std::collections::{BTreeMap, HashSet};
 
-use crate::domain::outbound::DOMAIN_EXCHANGE;
-use crate::platform::amqp::{AmqpError, Connection, Consumer};
+use fis::domain::outbound::DOMAIN_EXCHANGE;
+use fis::platform::amqp::{AmqpError, Connection, Consumer};
 
 const PREFETCH: u16 = 1000;
 

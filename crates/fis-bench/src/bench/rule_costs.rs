@@ -1,11 +1,10 @@
-//! What the rules cost: one order, decoded, mapped and validated, on one core, with few rules and with a thousand.
+//! The cost of the rules: one order, decoded, mapped and validated, on one core, with few rules and with a thousand.
 
 use std::time::Instant;
 
 use anyhow::Context;
-
-use crate::domain::books::{Books, Mapped};
-use crate::domain::event::{RawMessage, decode};
+use fis::domain::books::{Books, Mapped};
+use fis::domain::event::{RawMessage, decode};
 
 const TIMES: u32 = 50_000;
 const MANY: usize = 1_000;
@@ -27,7 +26,7 @@ pub fn costs(books: &str, body: &[u8]) -> anyhow::Result<Costs> {
     let many = format!("{head}{}[[rules]]{rules}", (0..MANY).map(rule).collect::<String>());
     let compile = |text: &str| Books::parse(text, 1).map_err(|mistakes| anyhow::anyhow!("{} mistakes", mistakes.len()));
     let (few, many) = (compile(books)?, compile(&many)?);
-    let now = crate::platform::time::now();
+    let now = fis::platform::time::now();
     let map = |books: &Books| matches!(books.map(&event, now), Ok(Mapped::Entry { .. }));
     anyhow::ensure!(map(&few) && map(&many), "the order is not mapped");
     Ok(Costs { decode: each(|| decode(message, None).is_ok()), map: each(|| map(&few)), map_many: each(|| map(&many)) })

@@ -7,7 +7,7 @@ use serde_json::json;
 
 use super::machine::Machine;
 use super::results::{PROMISES, RATES, Results, grouped, hundredths, milliseconds};
-use super::{mapping, plot};
+use super::{plot, rule_costs};
 
 /// Where results are kept, where there is such a folder.
 const USUAL_FOLDER: &str = "bench/results";
@@ -23,7 +23,7 @@ pub struct Sheet {
 pub struct Report {
     pub machine: Machine,
     pub results: Results,
-    pub costs: Option<mapping::Costs>,
+    pub costs: Option<rule_costs::Costs>,
     pub events: usize,
     pub rounds: u32,
     pub peers: bool,
@@ -62,7 +62,7 @@ impl Report {
     pub fn print(&self) {
         for sheet in self.sheets() {
             let header: Vec<&str> = sheet.header.iter().map(String::as_str).collect();
-            let mut table = crate::cli::table(&header);
+            let mut table = crate::table(&header);
             for row in sheet.rows {
                 table.add_row(row);
             }
@@ -113,7 +113,7 @@ impl Report {
                 .header
                 .iter()
                 .enumerate()
-                .map(|(place, _)| if place == 0 { "---" } else { "---:" }.to_owned())
+                .map(|(column, _)| if column == 0 { "---" } else { "---:" }.to_owned())
                 .collect();
             text.push_str(&line(&rule));
             text.extend(sheet.rows.iter().map(|row| line(row)));

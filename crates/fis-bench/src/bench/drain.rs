@@ -4,25 +4,25 @@
 use std::time::{Duration, Instant};
 
 use anyhow::Context;
+use fis::intake::Lane;
+use fis::outbox;
+use fis::platform::amqp::Connection;
+use fis::platform::metrics;
 use futures::future::{join_all, try_join_all};
 use sqlx::PgPool;
 
 use super::orders::{self, TENANT};
-use super::place::Place;
 use super::rate;
+use super::resources::{self, Spent};
 use super::results::Results;
-use super::usage::{self, Spent};
-use crate::cli::demo::service::Service;
-use crate::intake::Lane;
-use crate::outbox;
-use crate::platform::amqp::Connection;
-use crate::platform::metrics;
+use super::sandbox::Sandbox;
+use crate::service::Service;
 
 const LOOK: Duration = Duration::from_millis(10);
 /// A service that posts fewer events per second than this is taken for stuck.
 const SLOWEST_RATE: u64 = 100;
 
-/// What a backlog took. Rates in events per second.
+/// The figures of one drained backlog. Rates are events per second.
 pub struct Drained {
     pub publish: u64,
     /// Until everything was committed and acknowledged.
@@ -30,7 +30,7 @@ pub struct Drained {
     /// Until everything was confirmed on the feed, and the outbox empty.
     pub relay: u64,
     pub spent: Spent,
-    /// Of one instance, at its highest.
+    /// The highest memory of one instance.
     pub memory_kib: u64,
 }
 
@@ -53,18 +53,18 @@ impl Backlog {
 }
 
 /// Publishes a backlog, then starts the instances and waits for the end.
-pub async fn backlog(place: &Place, backlog: Backlog) -> anyhow::Result<Drained> {
+pub async fn backlog(sandbox: &Sandbox, backlog: Backlog) -> anyhow::Result<Drained> {
     let Backlog { first, events, instances, heavy, relay_waits } = backlog;
-    let pool = &place.postgres.pool;
+    let pool = &sandbox.postgres.pool;
     let numbers = first..first + events;
     let base = posted(pool).await?;
     let published = match heavy {
-        true => orders::publish_heavy(place, numbers).await?,
-        false => orders::publish(place, numbers).await?,
+        true => orders::publish_heavy(sandbox, numbers).await?,
+        false => orders::publish(sandbox, numbers).await?,
     };
-    let (before, footprint) = (Spent::of_servers(place).await, usage::Footprint::of(place).await?);
-    let owner = if relay_waits { Some(own_relay(place).await?) } else { None };
-    let mut services = start(place, instances).await?;
+    let (before, footprint) = (Spent::of_servers(sandbox).await, resources::Footprint::of(sandbox).await?);
+    let owner = if relay_waits { Some(own_relay(sandbox).await?) } else { None };
+    let mut services = start(sandbox, instances).await?;
     let started = Instant::now();
     // The lanes begin while the service reports ready: what was posted by then is not counted as time but as work done.
     let ahead = usize::try_from(posted(pool).await? - base)?;
@@ -79,16 +79,19 @@ pub async fn backlog(place: &Place, backlog: Backlog) -> anyhow::Result<Drained>
         all_relayed(pool, &services, events).await?;
     }
     let relayed = started.elapsed();
-    let mut spent = Spent::of_servers(place).await.since(&before).per_event(events);
-    spent.fis =
-        services.iter().map(|service| usage::cpu(service.id())).sum::<Option<u64>>().map(|all| all / as_u64(events));
+    let mut spent = Spent::of_servers(sandbox).await.since(&before).per_event(events);
+    spent.fis = services
+        .iter()
+        .map(|service| resources::cpu(service.id()))
+        .sum::<Option<u64>>()
+        .map(|all| all / as_u64(events));
     if let Some(owner) = owner {
         owner.close().await;
         all_relayed(pool, &services, events).await?;
     }
-    spent.bytes = usage::Footprint::of(place).await?.since(&footprint, events);
-    let memory_kib = services.iter().filter_map(|service| usage::peak_kib(service.id())).max().unwrap_or(0);
-    stop(place, &mut services).await?;
+    spent.bytes = resources::Footprint::of(sandbox).await?.since(&footprint, events);
+    let memory_kib = services.iter().filter_map(|service| resources::peak_kib(service.id())).max().unwrap_or(0);
+    stop(sandbox, &mut services).await?;
     let counted = events.saturating_sub(ahead);
     Ok(Drained {
         publish: rate(events, published),
@@ -100,66 +103,66 @@ pub async fn backlog(place: &Place, backlog: Backlog) -> anyhow::Result<Drained>
 }
 
 /// Takes the relay's place at the broker, so that the service's own stands by.
-async fn own_relay(place: &Place) -> anyhow::Result<Connection> {
-    let connection = Connection::open(&place.config.amqp, "fis bench").await?;
+async fn own_relay(sandbox: &Sandbox) -> anyhow::Result<Connection> {
+    let connection = Connection::open(&sandbox.config.amqp, "fis-bench").await?;
     anyhow::ensure!(connection.try_own(outbox::OWNER_QUEUE).await?, "another relay is at work");
     Ok(connection)
 }
 
 /// Publisher, intake and relay together, from the first publish until the last event is confirmed out.
-pub async fn full_loop(place: &Place, events: usize) -> anyhow::Result<u64> {
-    let pool = &place.postgres.pool;
-    let mut services = start(place, 1).await?;
+pub async fn full_loop(sandbox: &Sandbox, events: usize) -> anyhow::Result<u64> {
+    let pool = &sandbox.postgres.pool;
+    let mut services = start(sandbox, 1).await?;
     let (base, started) = (posted(pool).await?, Instant::now());
-    orders::publish(place, 0..events).await?;
+    orders::publish(sandbox, 0..events).await?;
     let target = base + i64::try_from(events)?;
     until("everything is posted", events, async || Ok(posted(pool).await? >= target)).await?;
     all_relayed(pool, &services, events).await?;
     let time = started.elapsed();
-    stop(place, &mut services).await?;
+    stop(sandbox, &mut services).await?;
     Ok(rate(events, time))
 }
 
 /// Publishes what is posted already, twice, and waits until every one is acknowledged as a duplicate.
-pub async fn duplicates(place: &Place, events: usize, results: &mut Results) -> anyhow::Result<()> {
+pub async fn duplicates(sandbox: &Sandbox, events: usize, results: &mut Results) -> anyhow::Result<()> {
     for _ in 0..2 {
-        orders::publish(place, 0..events).await?;
+        orders::publish(sandbox, 0..events).await?;
     }
     let total = as_u64(events) * 2;
-    let written = usage::rows_written(&place.postgres.pool).await?;
-    let mut services = start(place, 1).await?;
+    let written = resources::rows_written(&sandbox.postgres.pool).await?;
+    let mut services = start(sandbox, 1).await?;
     let started = Instant::now();
     let known =
         async |services: &[Service]| counted(services, metrics::INTAKE_DELIVERIES, "outcome=\"duplicate\"").await;
     let ahead = known(&services).await?;
     until("every duplicate is acknowledged", events, async || Ok(known(&services).await? >= total)).await?;
     let time = started.elapsed();
-    stop(place, &mut services).await?;
+    stop(sandbox, &mut services).await?;
     results.add("duplicates", rate(usize::try_from(total.saturating_sub(ahead))?, time));
     // The sessions of the service have ended, and with their end their statistics are told.
-    let rows = usage::rows_written(&place.postgres.pool).await?.saturating_sub(written);
+    let rows = resources::rows_written(&sandbox.postgres.pool).await?.saturating_sub(written);
     results.add("duplicates_rows_written", rows);
     Ok(())
 }
 
-pub async fn start(place: &Place, instances: usize) -> anyhow::Result<Vec<Service>> {
+pub async fn start(sandbox: &Sandbox, instances: usize) -> anyhow::Result<Vec<Service>> {
     let names: Vec<String> = (1..=instances).map(|number| format!("fis-bench-{number}.log")).collect();
-    try_join_all(names.iter().map(|log| Service::start_on(&place.config, log))).await
+    try_join_all(names.iter().map(|log| Service::start_on(&sandbox.config, log))).await
 }
 
 /// Stops the service; then what was delivered and not acknowledged would be back in the queue, and there must be none.
-pub async fn stop(place: &Place, services: &mut [Service]) -> anyhow::Result<()> {
+pub async fn stop(sandbox: &Sandbox, services: &mut [Service]) -> anyhow::Result<()> {
     for stopped in join_all(services.iter_mut().map(Service::stop)).await {
         stopped?;
     }
-    let connection = Connection::open(&place.config.amqp, "fis bench").await?;
+    let connection = Connection::open(&sandbox.config.amqp, "fis-bench").await?;
     let left = connection.ready_count(Lane::Live.queue()).await?;
     connection.close().await;
     anyhow::ensure!(left == 0, "{left} events were not acknowledged");
     Ok(())
 }
 
-/// How far the ledger is.
+/// The sequence of the newest entry.
 pub async fn posted(pool: &PgPool) -> Result<i64, sqlx::Error> {
     sqlx::query_scalar("select seq from fis_chain_head where tenant_id = $1").bind(TENANT).fetch_one(pool).await
 }

@@ -1,19 +1,19 @@
-//! What this machine and these servers could do at best, each alone, and what a listener does that takes one event at a
-//! time: the figures that the service's own stand beside.
+//! The limits: the best that this machine and these servers do, each alone, and the rate of a listener that takes one event at a
+//! time. The service's own figures stand beside them.
 
 use std::time::{Duration, Instant};
 
 use anyhow::Context;
+use fis::intake::Lane;
+use fis::platform::amqp::{Connection, Consumer, Delivery};
 use futures::StreamExt;
 use sqlx::PgPool;
 
+use super::bare_posting::{BATCH, Chain};
 use super::orders;
-use super::place::Place;
-use super::posting::{BATCH, Chain};
 use super::rate;
 use super::results::Results;
-use crate::intake::Lane;
-use crate::platform::amqp::{Connection, Consumer, Delivery};
+use super::sandbox::Sandbox;
 
 /// The tables whose rows a posting writes; the balances are three rows.
 const TABLES: [&str; 3] = ["fis_journal_entry", "fis_journal_line", "fis_outbox"];
@@ -26,11 +26,11 @@ const PREFETCH: u16 = 2000;
 const SILENCE: Duration = Duration::from_secs(30);
 
 /// The bare posting loop alone, in an empty database; then with the usual outbox.
-pub async fn posting(place: &Place, events: usize, results: &mut Results) -> anyhow::Result<()> {
-    let pool = &place.postgres.pool;
-    let rate = Chain::read(pool, &place.name).await?.post_all(pool, events, BATCH).await?;
+pub async fn posting(sandbox: &Sandbox, events: usize, results: &mut Results) -> anyhow::Result<()> {
+    let pool = &sandbox.postgres.pool;
+    let rate = Chain::read(pool, &sandbox.name).await?.post_all(pool, events, BATCH).await?;
     results.add("posting", rate);
-    let messages = format!("{}-messages", place.name);
+    let messages = format!("{}-messages", sandbox.name);
     let rate = Chain::read(pool, &messages).await?.with_messages().post_all(pool, events, BATCH).await?;
     results.add("posting_messages", rate);
     // The rows that `copy` takes are those of the service.
@@ -38,16 +38,16 @@ pub async fn posting(place: &Place, events: usize, results: &mut Results) -> any
     Ok(())
 }
 
-/// All of them.
-pub async fn all(place: &Place, events: usize, results: &mut Results) -> anyhow::Result<()> {
-    let pool = &place.postgres.pool;
-    posting(place, events, results).await?;
+/// Every limit, one after another.
+pub async fn all(sandbox: &Sandbox, events: usize, results: &mut Results) -> anyhow::Result<()> {
+    let pool = &sandbox.postgres.pool;
+    posting(sandbox, events, results).await?;
     results.add("copy", copy(pool, events.min(COPY_EVENTS_MAX)).await?);
-    results.add("publish", rate(events, orders::publish(place, 0..events).await?));
-    results.add("consume", consume(place, Lane::Live.queue(), events, |_| Ok(())).await?);
+    results.add("publish", rate(events, orders::publish(sandbox, 0..events).await?));
+    results.add("consume", consume(sandbox, Lane::Live.queue(), events, |_| Ok(())).await?);
     let few = (events / 20).min(NAIVE_EVENTS_MAX);
-    orders::publish(place, 0..few).await?;
-    results.add("naive", naive(place, few).await?);
+    orders::publish(sandbox, 0..few).await?;
+    results.add("naive", naive(sandbox, few).await?);
     Ok(())
 }
 
@@ -90,12 +90,12 @@ async fn copy(pool: &PgPool, events: usize) -> anyhow::Result<u64> {
 
 /// Takes that many messages off a queue, acknowledging them by the batch, and shows each to `look`.
 pub async fn consume(
-    place: &Place,
+    sandbox: &Sandbox,
     queue: &str,
     events: usize,
     mut look: impl FnMut(&Delivery) -> anyhow::Result<()>,
 ) -> anyhow::Result<u64> {
-    let connection = Connection::open(&place.config.amqp, "fis bench").await?;
+    let connection = Connection::open(&sandbox.config.amqp, "fis-bench").await?;
     let mut consumer = Consumer::open(&connection, queue, PREFETCH).await?;
     let started = Instant::now();
     let mut left = events;
@@ -121,19 +121,19 @@ async fn next(consumer: &mut Consumer) -> anyhow::Result<Delivery> {
 
 /// One delivery, one claim, one transaction, one mark, one acknowledgement, then the next. Written as a patient hand would
 /// write it: prepared statements, no needless round trip, deliveries waiting in memory.
-async fn naive(place: &Place, events: usize) -> anyhow::Result<u64> {
-    let pool = &place.postgres.pool;
-    let connection = Connection::open(&place.config.amqp, "fis bench").await?;
+async fn naive(sandbox: &Sandbox, events: usize) -> anyhow::Result<u64> {
+    let pool = &sandbox.postgres.pool;
+    let connection = Connection::open(&sandbox.config.amqp, "fis-bench").await?;
     let mut consumer = Consumer::open(&connection, Lane::Live.queue(), PREFETCH).await?;
-    let mut chain = Chain::read(pool, &place.name).await?;
+    let mut chain = Chain::read(pool, &sandbox.name).await?;
     let started = Instant::now();
     for _ in 0..events {
         let delivery = next(&mut consumer).await?;
         let event: serde_json::Value = serde_json::from_slice(&delivery.body)?;
         let key = format!("fis:ik:bench:{}", event.get("eventId").and_then(|id| id.as_str()).unwrap_or_default());
-        place.redis.text(&["SET", &key, "PROCESSING", "NX", "EX", "600"]).await?;
+        sandbox.redis_text(&["SET", &key, "PROCESSING", "NX", "EX", "600"]).await?;
         chain.post(pool, 1).await?;
-        place.redis.text(&["SET", &key, "COMPLETED", "XX", "EX", "600"]).await?;
+        sandbox.redis_text(&["SET", &key, "COMPLETED", "XX", "EX", "600"]).await?;
         consumer.settler().settle(&[delivery], |_| false).await?;
     }
     let time = started.elapsed();

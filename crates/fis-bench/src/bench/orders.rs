@@ -5,21 +5,21 @@ use std::cell::RefCell;
 use std::ops::Range;
 use std::time::{Duration, Instant};
 
+use fis::intake::Lane;
+use fis::platform::amqp::{Connection, OutMessage, Properties, PublishOutcome, Publisher};
 use futures::future::try_join_all;
 use rust_decimal::Decimal;
 
-use super::place::Place;
-use crate::intake::Lane;
-use crate::platform::amqp::{Connection, OutMessage, Properties, PublishOutcome, Publisher};
+use super::sandbox::Sandbox;
 
 pub const TENANT: &str = "acme-shop";
-pub const BOOKS: &str = include_str!("../../../books/shop.toml");
+pub const BOOKS: &str = include_str!("../../../../books/shop.toml");
 /// Publishes under way: the half of them on each of two channels of one connection, so that one has something to send while the
 /// other waits for its confirms.
 const WINDOW: usize = 1000;
-/// What waits for its confirms together.
+/// The messages that wait for their confirms together.
 pub const HALF_WINDOW: usize = WINDOW / 2;
-/// What an event is filled up to where a long backlog is to be heavy.
+/// The size that an event is filled up to where a long backlog is to be heavy.
 const HEAVY_BYTES: usize = 1024;
 
 /// One order. The run is in the event id: Redis still knows the events of the run before.
@@ -72,7 +72,7 @@ impl Order<'_> {
         }
     }
 
-    /// The same, with a note in the payload that makes it a kilobyte.
+    /// The order as a message of a kilobyte: a note in the payload fills it up.
     fn heavy(&self) -> OutMessage {
         let mut message = self.message();
         let note = HEAVY_BYTES.saturating_sub(message.body.len() + 10);
@@ -84,32 +84,32 @@ impl Order<'_> {
 }
 
 /// Publishes the orders, confirmed; says how long it took.
-pub async fn publish(place: &Place, numbers: Range<usize>) -> anyhow::Result<Duration> {
-    publish_as(place, numbers, |order| order.message()).await
+pub async fn publish(sandbox: &Sandbox, numbers: Range<usize>) -> anyhow::Result<Duration> {
+    publish_as(sandbox, numbers, |order| order.message()).await
 }
 
-pub async fn publish_heavy(place: &Place, numbers: Range<usize>) -> anyhow::Result<Duration> {
-    publish_as(place, numbers, |order| order.heavy()).await
+pub async fn publish_heavy(sandbox: &Sandbox, numbers: Range<usize>) -> anyhow::Result<Duration> {
+    publish_as(sandbox, numbers, |order| order.heavy()).await
 }
 
 async fn publish_as(
-    place: &Place,
+    sandbox: &Sandbox,
     numbers: Range<usize>,
     message: impl Fn(Order<'_>) -> OutMessage,
 ) -> anyhow::Result<Duration> {
     let windows = numbers.clone().step_by(HALF_WINDOW).map(|start| {
         let window = start..numbers.end.min(start + HALF_WINDOW);
-        window.map(|number| message(Order { run: &place.name, number })).collect::<Vec<_>>()
+        window.map(|number| message(Order { run: &sandbox.name, number })).collect::<Vec<_>>()
     });
-    publish_all(place, windows).await
+    publish_all(sandbox, windows).await
 }
 
 /// Publishes the windows on one channel, in order: while one half of the window is confirmed, the other is on its way.
 pub async fn publish_in_order<W: AsRef<[OutMessage]>>(
-    place: &Place,
+    sandbox: &Sandbox,
     windows: impl Iterator<Item = W>,
 ) -> anyhow::Result<Duration> {
-    let connection = Connection::open_to_publish(&place.config.amqp, "fis bench").await?;
+    let connection = Connection::open_to_publish(&sandbox.config.amqp, "fis-bench").await?;
     let mut publisher = Publisher::open(&connection).await?;
     let started = Instant::now();
     for (number, window) in windows.enumerate() {
@@ -128,10 +128,10 @@ pub async fn publish_in_order<W: AsRef<[OutMessage]>>(
 
 /// Publishes the windows on two channels that take turns.
 pub async fn publish_all<W: AsRef<[OutMessage]>>(
-    place: &Place,
+    sandbox: &Sandbox,
     windows: impl Iterator<Item = W>,
 ) -> anyhow::Result<Duration> {
-    let connection = Connection::open_to_publish(&place.config.amqp, "fis bench").await?;
+    let connection = Connection::open_to_publish(&sandbox.config.amqp, "fis-bench").await?;
     let channels = [Publisher::open(&connection).await?, Publisher::open(&connection).await?];
     let windows = RefCell::new(windows);
     let take_turns = async |mut publisher: Publisher| {

@@ -2,17 +2,18 @@
 //! keys that carry its name.
 
 use anyhow::Context;
+use deadpool_redis::redis::{FromRedisValue, Pipeline};
+use fis::platform::amqp::management::{Management, encode};
+use fis::platform::amqp::topology::Topology;
+use fis::platform::amqp::{Connection, address};
+use fis::platform::config::{self, Config};
+use fis::platform::postgres::Postgres;
+use fis::platform::redis::Redis;
+use fis::service;
 
 use super::orders::BOOKS;
-use crate::platform::amqp::management::{Management, encode};
-use crate::platform::amqp::topology::Topology;
-use crate::platform::amqp::{Connection, address};
-use crate::platform::config::{self, Config};
-use crate::platform::postgres::Postgres;
-use crate::platform::redis::{Redis, RedisError};
-use crate::service;
 
-pub struct Place {
+pub struct Sandbox {
     pub config: Config,
     pub postgres: Postgres,
     pub redis: Redis,
@@ -26,7 +27,7 @@ const REDIS_PATIENCE_MS: u64 = 5_000;
 const UNLINK: &str = "local found = redis.call('SCAN', ARGV[1], 'MATCH', ARGV[2], 'COUNT', 1000) \
                       if #found[2] > 0 then redis.call('UNLINK', unpack(found[2])) end return found[1]";
 
-impl Place {
+impl Sandbox {
     /// Needs a role that may create databases, and a broker user that may create virtual hosts: the private servers'.
     pub async fn make(config: &Config) -> anyhow::Result<Self> {
         let name = format!("fis_bench_{:08x}", fastrand::u32(..));
@@ -41,11 +42,11 @@ impl Place {
         let postgres = Postgres::new(&own.database)?;
         // The name is ours: letters, digits and underscores.
         sqlx::raw_sql(sqlx::AssertSqlSafe(format!("create database {name}"))).execute(&admin.pool).await?;
-        let place = Self { config: own, postgres, redis, admin, management, name };
-        match place.prepare(&user).await {
-            Ok(()) => Ok(place),
+        let sandbox = Self { config: own, postgres, redis, admin, management, name };
+        match sandbox.prepare(&user).await {
+            Ok(()) => Ok(sandbox),
             Err(error) => {
-                place.remove().await;
+                sandbox.remove().await;
                 Err(error)
             }
         }
@@ -53,12 +54,12 @@ impl Place {
 
     async fn prepare(&self, user: &str) -> anyhow::Result<()> {
         self.postgres.migrate().await?;
-        crate::journal::books::apply(&self.postgres.pool, BOOKS, "fis bench").await?;
+        fis::journal::books::apply(&self.postgres.pool, BOOKS, "fis-bench").await?;
         let vhost = format!("vhosts/{}", self.name);
         self.management.put_json(&vhost, &serde_json::json!({})).await.context("cannot create a virtual host")?;
         let rights = serde_json::json!({ "configure": ".*", "write": ".*", "read": ".*" });
         self.management.put_json(&self.path("permissions", &encode(user)), &rights).await?;
-        let connection = Connection::open(&self.config.amqp, "fis bench").await?;
+        let connection = Connection::open(&self.config.amqp, "fis-bench").await?;
         connection.apply_topology(&Topology::embedded()?).await?;
         connection.close().await;
         Ok(())
@@ -79,14 +80,23 @@ impl Place {
         }
     }
 
-    async fn forget(&self) -> Result<(), RedisError> {
+    async fn forget(&self) -> anyhow::Result<()> {
         let (mut cursor, pattern) = ("0".to_owned(), format!("fis:*{}-*", self.name));
         loop {
-            cursor = self.redis.text(&["EVAL", UNLINK, "0", &cursor, &pattern]).await?.unwrap_or_default();
+            cursor = self.redis_text(&["EVAL", UNLINK, "0", &cursor, &pattern]).await?.unwrap_or_default();
             if matches!(cursor.as_str(), "" | "0") {
                 return Ok(());
             }
         }
+    }
+
+    /// Runs one command of Redis whose answer is text; a nil is none.
+    pub async fn redis_text(&self, words: &[&str]) -> anyhow::Result<Option<String>> {
+        let mut pipeline = Pipeline::with_capacity(1);
+        let (name, arguments) = words.split_first().context("a command of Redis has a name")?;
+        pipeline.cmd(name).arg(arguments);
+        let answer = self.redis.run(&mut pipeline).await?.pop().context("Redis gave no answer")??;
+        Ok(FromRedisValue::from_redis_value(answer)?)
     }
 
     /// Everything below `kinds/` of this virtual host.

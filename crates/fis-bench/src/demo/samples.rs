@@ -9,7 +9,7 @@ pub struct Sample {
     pub body: Vec<u8>,
 }
 
-/// What must come of all of them together.
+/// The outcome that all samples together must have.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Expected {
     pub posted: u64,
@@ -23,7 +23,7 @@ impl Expected {
         self.rejected.values().sum()
     }
 
-    /// How many announcements the feed must hold.
+    /// The number of announcements that the feed must hold.
     pub fn announced(&self) -> u64 {
         self.posted + self.rejections()
     }

@@ -1,18 +1,24 @@
-//! `fis run` as a child of the demo, on a free port, with its log in a file.
+//! The product from outside: the built `fis` beside this program, `fis run` as a child on a free port, with its log in a file.
 
 use std::path::PathBuf;
 use std::process::Stdio;
 use std::time::Duration;
 
 use anyhow::Context;
+use fis::platform::config::Config;
+use fis::platform::http;
 use tokio::process::{Child, Command};
-
-use crate::platform::config::Config;
-use crate::platform::http;
 
 const READY: Duration = Duration::from_secs(30);
 const STOPPED: Duration = Duration::from_secs(20);
 const LOOK: Duration = Duration::from_millis(50);
+
+/// The built `fis` that stands in the folder of this program: the same build, made by the same command.
+pub fn product() -> anyhow::Result<PathBuf> {
+    let path = std::env::current_exe()?.with_file_name("fis");
+    anyhow::ensure!(path.is_file(), "there is no {}: build both, `cargo build -p fis -p fis-bench`", path.display());
+    Ok(path)
+}
 
 pub struct Service {
     child: Child,
@@ -22,14 +28,14 @@ pub struct Service {
 }
 
 impl Service {
-    /// On the servers of this process's own configuration.
+    /// Starts a service on the servers of this process's own configuration.
     pub async fn start(keep: bool) -> anyhow::Result<Self> {
-        Self::spawn(Command::new(std::env::current_exe()?), "fis-demo.log", keep).await
+        Self::spawn(Command::new(product()?), "fis-demo.log", keep).await
     }
 
-    /// On the servers of another configuration, with a log of its own.
+    /// Starts a service on the servers of another configuration, with a log of its own.
     pub async fn start_on(config: &Config, log: &str) -> anyhow::Result<Self> {
-        let mut command = Command::new(std::env::current_exe()?);
+        let mut command = Command::new(product()?);
         command
             .env("FIS_AMQP_URL", config.amqp.url.expose())
             .env("FIS__AMQP__MANAGEMENT_URL", &config.amqp.management_url)
@@ -85,8 +91,8 @@ impl Service {
     }
 
     pub async fn stop(&mut self) -> anyhow::Result<()> {
-        let told = Command::new("kill").args(["-TERM", &self.id().to_string()]).status().await?;
-        anyhow::ensure!(told.success(), "cannot tell the service to stop");
+        let signalled = Command::new("kill").args(["-TERM", &self.id().to_string()]).status().await?;
+        anyhow::ensure!(signalled.success(), "cannot tell the service to stop");
         let ended =
             tokio::time::timeout(STOPPED, self.child.wait()).await.map_err(|_| self.trouble("does not stop"))??;
         anyhow::ensure!(ended.success(), self.trouble("did not stop cleanly"));

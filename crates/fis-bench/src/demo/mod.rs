@@ -1,29 +1,28 @@
-//! `fis demo`: ten thousand sample events through the whole service, as its three users would see it: a publisher with
+//! `fis-bench demo`: ten thousand sample events through the whole service, as its three users would see it: a publisher with
 //! confirms, a finance reader on the feed, an admin with the figures. Succeeds only if every figure adds up.
 
 mod figures;
 mod finance;
-mod sample;
-pub mod service;
+mod samples;
 
 use std::io::IsTerminal;
 use std::process::ExitCode;
 use std::time::{Duration, Instant};
 
+use fis::intake::Lane;
+use fis::journal::books::apply;
+use fis::platform::amqp::topology::{Outcome, Topology};
+use fis::platform::amqp::{Connection, OutMessage, Properties, PublishOutcome, Publisher};
+use fis::platform::config::Config;
+use fis::platform::postgres::Postgres;
 use indicatif::{ProgressBar, ProgressStyle};
 
-use crate::intake::Lane;
-use crate::journal::books::apply;
-use crate::platform::amqp::topology::{Outcome, Topology};
-use crate::platform::amqp::{Connection, OutMessage, Properties, PublishOutcome, Publisher};
-use crate::platform::config::Config;
-use crate::platform::postgres::Postgres;
+use crate::service::Service;
 use figures::Figures;
 use finance::Finance;
-use sample::Sample;
-use service::Service;
+use samples::Sample;
 
-const BOOKS: [&str; 2] = [include_str!("../../../books/shop.toml"), include_str!("../../../books/payroll.toml")];
+const BOOKS: [&str; 2] = [include_str!("../../../../books/shop.toml"), include_str!("../../../../books/payroll.toml")];
 const WINDOW: usize = 500;
 /// Without any progress for this long, something is wrong and the figures will say what.
 const PATIENCE: Duration = Duration::from_secs(30);
@@ -41,14 +40,14 @@ pub struct Demo {
 impl Demo {
     pub async fn run(self, config: &Config) -> anyhow::Result<ExitCode> {
         let postgres = prepare(config).await?;
-        let finance_connection = Connection::open(&config.amqp, "fis demo finance").await?;
+        let finance_connection = Connection::open(&config.amqp, "fis-bench demo finance").await?;
         anyhow::ensure!(
             finance_connection.consumer_count(Lane::Live.queue()).await? == 0,
             "another `fis run` is taking events from these servers; stop it first"
         );
         let mut finance = Finance::attach(&finance_connection).await?;
         let mut service = Service::start(self.keep).await?;
-        let samples = sample::samples(usize::try_from(self.events)?);
+        let samples = samples::samples(usize::try_from(self.events)?);
         let before = Figures::read(&postgres, &service).await?;
 
         let bar = progress_bar(samples.expected.announced());
@@ -59,13 +58,13 @@ impl Demo {
         bar.finish_and_clear();
         let confirmed = published.0?;
 
-        let after = Figures::settled(&postgres, &service, &before, &samples.expected, PATIENCE).await?;
+        let after = Figures::awaited(&postgres, &service, &before, &samples.expected, PATIENCE).await?;
         let right = figures::show(&postgres, confirmed, &samples.expected, &before, &after, &finance, seconds).await?;
         if !self.keep {
             service.stop().await?;
         }
         finance_connection.close().await;
-        figures::farther(config, &service, self.keep);
+        figures::farther(config, &service, self.keep)?;
         Ok(if right { ExitCode::SUCCESS } else { ExitCode::FAILURE })
     }
 }
@@ -73,7 +72,7 @@ impl Demo {
 async fn prepare(config: &Config) -> anyhow::Result<Postgres> {
     let postgres = Postgres::new(&config.database)?;
     postgres.migrate().await?;
-    let connection = Connection::open(&config.amqp, "fis demo").await?;
+    let connection = Connection::open(&config.amqp, "fis-bench demo").await?;
     for applied in connection.apply_topology(&Topology::embedded()?).await? {
         if let Outcome::Differs { remedy, .. } = applied.outcome {
             anyhow::bail!("{} is not as it should be: {remedy}", applied.object);
@@ -81,7 +80,7 @@ async fn prepare(config: &Config) -> anyhow::Result<Postgres> {
     }
     connection.close().await;
     for source in BOOKS {
-        let applied = apply(&postgres.pool, source, "fis demo").await?;
+        let applied = apply(&postgres.pool, source, "fis-bench demo").await?;
         println!("books of {} in version {}", applied.tenant_id, applied.version);
     }
     Ok(postgres)
@@ -97,7 +96,7 @@ fn progress_bar(length: u64) -> ProgressBar {
 
 /// Publishes as `fis publish` does; returns how many the broker confirmed.
 async fn publish(config: &Config, samples: &[Sample]) -> anyhow::Result<u64> {
-    let connection = Connection::open(&config.amqp, "fis demo publisher").await?;
+    let connection = Connection::open(&config.amqp, "fis-bench demo publisher").await?;
     let mut publisher = Publisher::open(&connection).await?;
     let mut confirmed = 0;
     for (number, window) in samples.chunks(WINDOW).enumerate() {

@@ -10,7 +10,7 @@ const ROW: u64 = 26;
 const BAR: u64 = 16;
 const TOP: u64 = 44;
 
-/// None where nothing was measured.
+/// The chart as SVG; none where nothing was measured.
 pub fn rates(results: &Results) -> Option<String> {
     let rows: Vec<(&Rate, u64)> = RATES.iter().filter_map(|rate| Some((rate, results.median(rate.name)?))).collect();
     let most = rows.iter().map(|(_, value)| *value).max().filter(|most| *most > 0)?;
@@ -23,8 +23,8 @@ pub fn rates(results: &Results) -> Option<String> {
          .limit {{ fill: #68737d }} }}</style>\n\
          <text class=\"head\" x=\"8\" y=\"24\">Events per second, beside the limits measured in the same run</text>\n"
     );
-    for (place, (rate, value)) in (0..).zip(&rows) {
-        let top = TOP + ROW * place;
+    for (row, (rate, value)) in (0..).zip(&rows) {
+        let top = TOP + ROW * row;
         let text = top + BAR - 3;
         let width = ((WIDTH - LABELS - NUMBERS) * value / most).max(1);
         let class = if rate.is_limit { "limit" } else { "ours" };

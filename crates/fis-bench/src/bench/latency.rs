@@ -1,4 +1,4 @@
-//! How long an event takes at a steady rate. The publisher follows the clock, not the answers: an event counts from the moment
+//! The latency of an event at a steady rate. The publisher follows the clock, not the answers: an event counts from the moment
 //! it was due, so that a hiccup is paid for by every event it delays.
 //!
 //! A commit is seen by asking for the head of the chain about once a millisecond. Each answer bounds the commit from both sides, and
@@ -9,6 +9,9 @@ use std::collections::HashMap;
 use std::time::Duration;
 
 use anyhow::Context;
+use fis::domain::outbound::DOMAIN_EXCHANGE;
+use fis::platform::amqp::{Connection, Consumer, OutMessage, Publisher};
+use fis::platform::config::Config;
 use futures::StreamExt;
 use futures::stream::FuturesUnordered;
 use sqlx::{PgPool, Row};
@@ -17,17 +20,14 @@ use tokio::time::Instant;
 
 use super::drain::{self, as_u64};
 use super::orders::{self, Order};
-use super::place::Place;
 use super::results::Results;
-use crate::domain::outbound::DOMAIN_EXCHANGE;
-use crate::platform::amqp::{Connection, Consumer, OutMessage, Publisher};
-use crate::platform::config::Config;
+use super::sandbox::Sandbox;
 
 /// Channels of the publisher: a window waits for its confirms on one while the next leaves on another.
 const CHANNELS: usize = 32;
 const PREFETCH: u16 = 5000;
 const LOOK: Duration = Duration::from_millis(1);
-/// How long a rate is kept up; a low one longer, so that its worst hundredth is more than an event or two.
+/// The seconds for which a rate is kept up; a low rate is kept up longer, so that its worst hundredth is more than an event or two.
 const SECONDS: usize = 6;
 const SECONDS_SLOW: usize = 10;
 /// A run that is small in its other parts is short in this one: a second for so many of its events.
@@ -39,20 +39,20 @@ const PATIENCE: Duration = Duration::from_secs(60);
 
 /// At each rate, in events per second.
 pub async fn measure(
-    place: &Place,
+    sandbox: &Sandbox,
     rates: &[(&str, usize)],
     events: usize,
     results: &mut Results,
 ) -> anyhow::Result<()> {
-    let mut services = drain::start(place, 1).await?;
-    let connection = Connection::open(&place.config.amqp, "fis bench finance").await?;
+    let mut services = drain::start(sandbox, 1).await?;
+    let connection = Connection::open(&sandbox.config.amqp, "fis-bench finance").await?;
     let mut first = 0;
-    run(place, &connection, first, WARM_UP.0, WARM_UP.1).await?;
+    run(sandbox, &connection, first, WARM_UP.0, WARM_UP.1).await?;
     first += WARM_UP.1;
     for (name, rate) in rates {
         let most = if *rate < 500 { SECONDS_SLOW } else { SECONDS };
         let events = rate * (events / EVENTS_PER_SECOND).clamp(1, most);
-        let times = run(place, &connection, first, *rate, events).await?;
+        let times = run(sandbox, &connection, first, *rate, events).await?;
         first += events;
         results.add(format!("latency_{name}_rate"), as_u64(*rate));
         for (measure, mut times) in [("commit", times.commit), ("outbound", times.outbound), ("relay", times.relay)] {
@@ -62,12 +62,12 @@ pub async fn measure(
             }
         }
     }
-    drain::stop(place, &mut services).await?;
+    drain::stop(sandbox, &mut services).await?;
     connection.close().await;
     Ok(())
 }
 
-/// In microseconds.
+/// The times of every event of one run, in microseconds.
 #[derive(Default)]
 struct Times {
     /// Publish to commit.
@@ -79,25 +79,25 @@ struct Times {
 }
 
 async fn run(
-    place: &Place,
+    sandbox: &Sandbox,
     connection: &Connection,
     first: usize,
     rate: usize,
     events: usize,
 ) -> anyhow::Result<Times> {
-    let base = drain::posted(&place.postgres.pool).await?;
+    let base = drain::posted(&sandbox.postgres.pool).await?;
     let consumer = Consumer::attach(connection, DOMAIN_EXCHANGE, "fis.#", PREFETCH).await?;
     let (finished, finish) = watch::channel(false);
-    let looking = tokio::spawn(look(place.postgres.pool.clone(), finish));
+    let looking = tokio::spawn(look(sandbox.postgres.pool.clone(), finish));
     let reading = tokio::spawn(read(consumer, events));
-    let publishing = tokio::spawn(publish(place.config.clone(), place.name.clone(), first, rate, events));
+    let publishing = tokio::spawn(publish(sandbox.config.clone(), sandbox.name.clone(), first, rate, events));
     let due = publishing.await??;
     let arrived = tokio::time::timeout(PATIENCE, reading).await.context("not every announcement has come")???;
     drop(finished);
     let looks = looking.await??;
 
     let mut times = Times::default();
-    for (number, seq) in places(&place.postgres.pool, &place.name, base).await? {
+    for (number, seq) in sequences(&sandbox.postgres.pool, &sandbox.name, base).await? {
         let due = number.checked_sub(first).and_then(|index| due.get(index)).context("an event nobody published")?;
         let committed = committed(&looks, seq)?;
         let seen = looks.partition_point(|look| look.seq < seq);
@@ -117,8 +117,8 @@ pub fn microseconds(time: Duration) -> u64 {
 
 /// The value that so many thousandths do not exceed.
 pub fn rank(sorted: &[u64], thousandths: usize) -> u64 {
-    let place = (sorted.len() * thousandths).div_ceil(1000).saturating_sub(1);
-    sorted.get(place).copied().unwrap_or(0)
+    let index = (sorted.len() * thousandths).div_ceil(1000).saturating_sub(1);
+    sorted.get(index).copied().unwrap_or(0)
 }
 
 /// Publishes each event when it is due; returns when each was.
@@ -129,7 +129,7 @@ pub async fn publish(
     rate: usize,
     events: usize,
 ) -> anyhow::Result<Vec<Instant>> {
-    let connection = Connection::open(&config.amqp, "fis bench").await?;
+    let connection = Connection::open(&config.amqp, "fis-bench").await?;
     let mut idle = Vec::with_capacity(CHANNELS);
     for _ in 0..CHANNELS {
         idle.push(Publisher::open(&connection).await?);
@@ -218,20 +218,20 @@ async fn read(mut consumer: Consumer, events: usize) -> anyhow::Result<HashMap<i
 }
 
 /// The sequences that the events of a run got, by their numbers.
-pub async fn places(pool: &PgPool, run: &str, base: i64) -> anyhow::Result<Vec<(usize, i64)>> {
+pub async fn sequences(pool: &PgPool, run: &str, base: i64) -> anyhow::Result<Vec<(usize, i64)>> {
     let rows = sqlx::query("select seq, event_id from fis_journal_entry where tenant_id = $1 and seq > $2")
         .bind(orders::TENANT)
         .bind(base)
         .fetch_all(pool)
         .await?;
-    let mut places = Vec::with_capacity(rows.len());
+    let mut sequences = Vec::with_capacity(rows.len());
     for row in rows {
         let event: String = row.try_get("event_id")?;
         let number =
             event.strip_prefix(run).and_then(|rest| rest.strip_prefix('-')).context("somebody else's event")?;
-        places.push((number.parse()?, row.try_get("seq")?));
+        sequences.push((number.parse()?, row.try_get("seq")?));
     }
-    Ok(places)
+    Ok(sequences)
 }
 
 #[cfg(test)]

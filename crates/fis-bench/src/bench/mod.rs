@@ -1,41 +1,42 @@
-//! `fis bench`: what the service does on these servers, beside the limits measured in the same run. Timings are noisy and
+//! `fis-bench bench`: the figures of the service on these servers, beside the limits measured in the same run. Timings are noisy and
 //! machines differ, so what counts is the ratio. Each part works in a database and a virtual host of its own, empty at its
 //! start and removed at its end.
 
-mod dlq;
+mod bare_limits;
+mod bare_posting;
+mod dead_letters;
 mod drain;
 mod latency;
-mod limits;
-mod long;
+mod long_runs;
 mod machine;
-mod mapping;
 mod orders;
 mod peers;
-mod place;
 mod plot;
-mod posting;
 mod relay;
 mod report;
+mod resources;
 mod results;
-mod usage;
+mod rule_costs;
+mod sandbox;
 
 use std::path::PathBuf;
 use std::process::ExitCode;
 use std::time::Duration;
 
-use crate::platform::config::Config;
+use fis::platform::config::Config;
+
 use drain::{Backlog, Drained};
 use machine::Machine;
 use orders::{BOOKS, Order};
-use place::Place;
 use report::Report;
 use results::{Results, grouped};
+use sandbox::Sandbox;
 
 /// The rates at which latency is measured, by their names in the results.
 const LATENCY_NAMES: [&str; 3] = ["100", "1000", HALF];
 /// Half of what the full loop does.
 const HALF: &str = "half";
-/// Without a measured loop, this many events tell what half of it is.
+/// The events that tell what half of the full loop is, where the loop itself is not measured.
 const CAPACITY_EVENTS: usize = 20_000;
 /// The outbox's backlog is so many times the other parts' events: 200,000 rows by default.
 const RELAY_TIMES: usize = 4;
@@ -117,9 +118,9 @@ impl Part {
 impl Bench {
     pub async fn run(self, config: &Config) -> anyhow::Result<ExitCode> {
         let mut results = Results::default();
-        let machine = in_place(config, async |place| Machine::describe(place).await).await?;
-        if machine.build == "debug" {
-            eprintln!("this is a debug build: its figures say nothing");
+        let machine = in_sandbox(config, async |sandbox| Machine::describe(sandbox).await).await?;
+        if machine.build != "release" {
+            eprintln!("this is a {} build: its figures say nothing", machine.build);
         }
         let rounds = if Part::USUAL.into_iter().any(|part| self.has(part)) { self.rounds } else { 0 };
         for round in 1..=rounds {
@@ -128,13 +129,13 @@ impl Bench {
         }
         self.long_parts(config, &mut results).await?;
         let costs = match self.has(Part::Rules) {
-            true => Some(mapping::costs(BOOKS, &Order { run: "bench", number: 1 }.message().body)?),
+            true => Some(rule_costs::costs(BOOKS, &Order { run: "bench", number: 1 }.message().body)?),
             false => None,
         };
         let events = usize::try_from(self.events)?;
         let report = Report { machine, results, costs, events, rounds: self.rounds, peers: self.peers };
         if self.json {
-            super::print_json(&report.json())?;
+            println!("{}", serde_json::to_string_pretty(&report.json())?);
         } else {
             report.print();
         }
@@ -151,24 +152,24 @@ impl Bench {
         let events = usize::try_from(self.events)?;
         let beside_posting = [Part::Drain, Part::Duplicates, Part::Loop, Part::Instances];
         if self.has(Part::Limits) {
-            in_place(config, async |place| limits::all(place, events, results).await).await?;
+            in_sandbox(config, async |sandbox| bare_limits::all(sandbox, events, results).await).await?;
             tell(results, &["posting", "copy", "publish", "consume", "naive"]);
         } else if beside_posting.into_iter().any(|part| self.has(part)) {
-            in_place(config, async |place| limits::posting(place, events, results).await).await?;
+            in_sandbox(config, async |sandbox| bare_limits::posting(sandbox, events, results).await).await?;
             tell(results, &["posting"]);
         }
         if self.has(Part::Drain) || self.has(Part::Duplicates) || self.has(Part::Instances) {
-            in_place(config, async |place| {
+            in_sandbox(config, async |sandbox| {
                 let alone = Backlog { relay_waits: true, ..Backlog::of(events) };
-                let drained = drain::backlog(place, alone).await?;
+                let drained = drain::backlog(sandbox, alone).await?;
                 results.add("drain", drained.drain);
                 results.add("drain_publish", drained.publish);
                 keep_times("intake", &drained, results);
                 let beside = Backlog { first: events, ..Backlog::of(events) };
-                keep(&drain::backlog(place, beside).await?, results);
+                keep(&drain::backlog(sandbox, beside).await?, results);
                 tell(results, &["drain", "drain_beside", "drain_relay"]);
                 if self.has(Part::Duplicates) {
-                    drain::duplicates(place, events, results).await?;
+                    drain::duplicates(sandbox, events, results).await?;
                     tell(results, &["duplicates"]);
                 }
                 Ok(())
@@ -176,19 +177,19 @@ impl Bench {
             .await?;
         }
         if self.has(Part::Loop) {
-            results.add("loop", in_place(config, async |place| drain::full_loop(place, events).await).await?);
+            results.add("loop", in_sandbox(config, async |sandbox| drain::full_loop(sandbox, events).await).await?);
             tell(results, &["loop"]);
         }
         if self.has(Part::Instances) {
-            let two = in_place(config, async |place| {
-                drain::backlog(place, Backlog { instances: 2, ..Backlog::of(events) }).await
+            let two = in_sandbox(config, async |sandbox| {
+                drain::backlog(sandbox, Backlog { instances: 2, ..Backlog::of(events) }).await
             })
             .await?;
             results.add("two_instances", two.drain);
             tell(results, &["two_instances"]);
         }
         if self.has(Part::Relay) {
-            in_place(config, async |place| relay::measure(place, events * RELAY_TIMES, results).await).await?;
+            in_sandbox(config, async |sandbox| relay::measure(sandbox, events * RELAY_TIMES, results).await).await?;
             tell(results, &["relay", "relay_limit", "relay_limit_unordered"]);
             results.add_if(
                 "loop_parts",
@@ -205,11 +206,13 @@ impl Bench {
         let events = usize::try_from(self.events)?;
         let capacity = match results.median("loop") {
             Some(rate) => rate,
-            None => in_place(config, async |place| drain::full_loop(place, events.min(CAPACITY_EVENTS)).await).await?,
+            None => {
+                in_sandbox(config, async |sandbox| drain::full_loop(sandbox, events.min(CAPACITY_EVENTS)).await).await?
+            }
         };
         let half = usize::try_from(capacity / 2)?.max(1);
         let rates: Vec<(&str, usize)> = LATENCY_NAMES.into_iter().zip([100, 1000, half]).collect();
-        in_place(config, async |place| latency::measure(place, &rates, events, results).await).await?;
+        in_sandbox(config, async |sandbox| latency::measure(sandbox, &rates, events, results).await).await?;
         tell(results, &["latency_100_commit_p99", "latency_1000_commit_p99", "latency_half_commit_p99"]);
         Ok(())
     }
@@ -218,20 +221,20 @@ impl Bench {
         let events = usize::try_from(self.events)?;
         let size = |part: Part, asked: Option<u32>, usual: u32| asked.or(self.only.contains(&part).then_some(usual));
         if let Some(entries) = size(Part::FullLedger, self.ledger, 2_000_000) {
-            long::full_ledger(config, usize::try_from(entries)?, events, self.rounds, results).await?;
+            long_runs::full_ledger(config, usize::try_from(entries)?, events, self.rounds, results).await?;
             tell(results, &["empty_ledger", "full_ledger"]);
         }
         if let Some(backlog) = size(Part::Memory, self.backlog, 1_000_000) {
-            long::memory(config, usize::try_from(backlog)?, results).await?;
+            long_runs::memory(config, usize::try_from(backlog)?, results).await?;
             tell(results, &["backlog_drain", "memory_backlog_kib"]);
         }
         if let Some(through) = size(Part::Outbox, self.outbox_events, 5_000_000) {
-            long::outbox(config, usize::try_from(through)?, results).await?;
+            long_runs::outbox(config, usize::try_from(through)?, results).await?;
             tell(results, &["outbox_largest_kib"]);
         }
         if let Some(letters) = size(Part::Dlq, self.letters, 232_000) {
             let letters = usize::try_from(letters)?;
-            in_place(config, async |place| dlq::measure(place, letters, events, results).await).await?;
+            in_sandbox(config, async |sandbox| dead_letters::measure(sandbox, letters, events, results).await).await?;
             tell(results, &["dlq_drain", "dlq_parking", "dlq_replay", "dlq_replay_rest"]);
             tell(
                 results,
@@ -242,15 +245,15 @@ impl Bench {
     }
 }
 
-/// Makes a place, works in it, and removes it whatever became of the work. An interrupted work is dropped, its service with it.
-async fn in_place<T>(config: &Config, work: impl AsyncFnOnce(&Place) -> anyhow::Result<T>) -> anyhow::Result<T> {
-    let place = Box::pin(Place::make(config)).await?;
-    let done = interruptible(Box::pin(work(&place))).await;
-    Box::pin(place.remove()).await;
+/// Makes a sandbox, works in it, and removes it whatever became of the work. An interrupted work is dropped, its service with it.
+async fn in_sandbox<T>(config: &Config, work: impl AsyncFnOnce(&Sandbox) -> anyhow::Result<T>) -> anyhow::Result<T> {
+    let sandbox = Box::pin(Sandbox::make(config)).await?;
+    let done = interruptible(Box::pin(work(&sandbox))).await;
+    Box::pin(sandbox.remove()).await;
     done
 }
 
-/// Ctrl-C drops the work. Never around another `in_place`, whose place would be left behind.
+/// Ctrl-C drops the work. Never around another `in_sandbox`, whose sandbox would be left behind.
 async fn interruptible<T>(work: impl Future<Output = anyhow::Result<T>>) -> anyhow::Result<T> {
     tokio::select! {
         done = work => done,
@@ -278,7 +281,7 @@ fn keep_times(prefix: &str, drained: &Drained, results: &mut Results) {
     }
 }
 
-/// So that a long run is seen to get on.
+/// Prints the latest figures, so that a long run is seen to get on.
 fn tell(results: &Results, names: &[&str]) {
     let figures = names.iter().filter_map(|name| Some(format!("{name} {}", grouped(results.last(name)?))));
     eprintln!("  {}", figures.collect::<Vec<_>>().join(", "));

@@ -28,7 +28,7 @@ impl Results {
         self.samples.get(name)?.last().copied()
     }
 
-    /// In hundredths.
+    /// The ratio of two medians, in hundredths.
     pub fn ratio(&self, name: &str, of: &str) -> Option<u64> {
         Some(self.median(name)?.saturating_mul(100) / self.median(of)?.max(1))
     }
@@ -55,8 +55,8 @@ pub fn hundredths(value: u64) -> String {
 pub fn grouped(value: u64) -> String {
     let digits = value.to_string();
     let mut grouped = String::with_capacity(digits.len() + digits.len() / 3);
-    for (place, digit) in digits.chars().enumerate() {
-        if place > 0 && (digits.len() - place).is_multiple_of(3) {
+    for (index, digit) in digits.chars().enumerate() {
+        if index > 0 && (digits.len() - index).is_multiple_of(3) {
             grouped.push(',');
         }
         grouped.push(digit);
@@ -110,7 +110,7 @@ pub const RATES: [Rate; 23] = [
     ours("dlq_drain", "drain in the same place, before them"),
 ];
 
-/// What must hold.
+/// The bound that a figure must keep.
 pub enum Bound {
     /// At least so many hundredths of another figure.
     Ratio { of: &'static str, least: u64 },
@@ -118,7 +118,7 @@ pub enum Bound {
     Microseconds(u64),
     /// At most so many KiB.
     Kibibytes(u64),
-    /// None at all.
+    /// The figure must be zero.
     Zero,
     /// At least so many a second.
     Rate(u64),
@@ -218,7 +218,7 @@ pub const PROMISES: [Promise; 22] = [
 ];
 
 impl Promise {
-    /// What was measured, what is wanted, and whether it holds; none where it was not measured.
+    /// The measured value, the wanted one, and whether the promise holds; none where it was not measured.
     pub fn judge(&self, results: &Results) -> Option<(String, String, bool)> {
         Some(match self.bound {
             Bound::Ratio { of, least } => {

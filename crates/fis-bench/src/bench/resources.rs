@@ -1,4 +1,4 @@
-//! What the work costs besides time: processor time by process, memory, and bytes in the stores. Only for processes of this
+//! The resources that the work costs besides time: processor time by process, memory, and bytes in the stores. Only for processes of this
 //! machine; of others nothing is said.
 
 use std::collections::BTreeMap;
@@ -6,7 +6,7 @@ use std::collections::BTreeMap;
 use sqlx::PgPool;
 
 use super::drain::as_u64;
-use super::place::Place;
+use super::sandbox::Sandbox;
 
 /// Linux tells processor time in hundredths of a second, whatever the kernel's own tick is.
 const TICK_MICROSECONDS: u64 = 10_000;
@@ -18,19 +18,19 @@ pub struct Spent {
     pub postgres: Option<u64>,
     pub redis: Option<u64>,
     pub rabbitmq: Option<u64>,
-    /// What the stores have grown by.
+    /// The bytes that the stores have grown by.
     pub bytes: BTreeMap<&'static str, u64>,
 }
 
 impl Spent {
     /// The servers' time so far.
-    pub async fn of_servers(place: &Place) -> Self {
+    pub async fn of_servers(sandbox: &Sandbox) -> Self {
         let postgres: Option<i32> =
-            sqlx::query_scalar("select pg_backend_pid()").fetch_one(&place.postgres.pool).await.ok();
+            sqlx::query_scalar("select pg_backend_pid()").fetch_one(&sandbox.postgres.pool).await.ok();
         let backend = postgres.and_then(|id| u32::try_from(id).ok()).filter(|id| is(*id, "postgres"));
         let postmaster = backend.and_then(stat).map(|stat| stat.parent);
-        let redis = redis_info(place, "process_id").await.and_then(|id| id.parse().ok());
-        let nodes = place.management.get_json::<serde_json::Value>("nodes").await.ok();
+        let redis = redis_info(sandbox, "process_id").await.and_then(|id| id.parse().ok());
+        let nodes = sandbox.management.get_json::<serde_json::Value>("nodes").await.ok();
         let broker = nodes.as_ref().and_then(|nodes| nodes.get(0)?.get("os_pid")?.as_str()?.parse().ok());
         let of = |id: Option<u32>, name| id.filter(|id| is(*id, name)).and_then(cpu);
         Self {
@@ -61,12 +61,12 @@ impl Spent {
     }
 }
 
-/// How large the stores are.
+/// The sizes of the stores, in bytes.
 pub struct Footprint(BTreeMap<&'static str, u64>);
 
 impl Footprint {
-    pub async fn of(place: &Place) -> anyhow::Result<Self> {
-        let pool = &place.postgres.pool;
+    pub async fn of(sandbox: &Sandbox) -> anyhow::Result<Self> {
+        let pool = &sandbox.postgres.pool;
         let mut bytes = BTreeMap::new();
         for (key, pattern) in [
             ("bytes_entries", "fis\\_journal\\_entry%"),
@@ -80,7 +80,7 @@ impl Footprint {
             .fetch_one(pool)
             .await?;
         bytes.insert("bytes_wal", u64::try_from(wal)?);
-        if let Some(used) = redis_info(place, "used_memory").await.and_then(|used| used.parse().ok()) {
+        if let Some(used) = redis_info(sandbox, "used_memory").await.and_then(|used| used.parse().ok()) {
             bytes.insert("bytes_redis", used);
         }
         Ok(Self(bytes))
@@ -118,8 +118,8 @@ pub async fn rows_written(pool: &PgPool) -> anyhow::Result<u64> {
 }
 
 /// A figure of Redis's `INFO`.
-pub async fn redis_info(place: &Place, name: &str) -> Option<String> {
-    let text = place.redis.text(&["INFO"]).await.ok()??;
+pub async fn redis_info(sandbox: &Sandbox, name: &str) -> Option<String> {
+    let text = sandbox.redis_text(&["INFO"]).await.ok()??;
     let prefix = format!("{name}:");
     text.lines().find_map(|line| line.strip_prefix(&prefix)).map(|value| value.trim().to_owned())
 }
@@ -138,7 +138,7 @@ fn stat(id: u32) -> Option<Stat> {
 fn read_stat(text: &str) -> Option<Stat> {
     let (_, fields) = text.rsplit_once(')')?;
     let fields: Vec<&str> = fields.split_whitespace().collect();
-    let number = |place: usize| fields.get(place)?.parse::<u64>().ok();
+    let number = |index: usize| fields.get(index)?.parse::<u64>().ok();
     // Fields 4 and 14–17 of the manual page.
     Some(Stat { parent: u32::try_from(number(1)?).ok()?, ticks: (11..=14).map(number).sum::<Option<u64>>()? })
 }

@@ -1,17 +1,18 @@
-//! What the figures were measured on, without a word that would tell whose machine it is.
+//! The machine and the servers that the figures were measured on, without a word that would tell whose machine it is.
 
 use serde::Serialize;
 
-use super::place::Place;
-use super::usage::redis_info;
+use super::resources::redis_info;
+use super::sandbox::Sandbox;
+use crate::service::product;
 
 #[derive(Serialize)]
 #[serde(rename_all = "camelCase")]
 pub struct Machine {
-    /// When, to the second, in UTC.
+    /// The time of the measurement, to the second, in UTC.
     pub measured_at: String,
-    pub version: &'static str,
-    /// Of the working directory, where it is a checkout.
+    pub version: String,
+    /// The commit of the working directory, where it is a checkout.
     pub commit: Option<String>,
     pub build: &'static str,
     pub processor: String,
@@ -25,23 +26,23 @@ pub struct Machine {
 }
 
 impl Machine {
-    pub async fn describe(place: &Place) -> anyhow::Result<Self> {
-        let pool = &place.postgres.pool;
+    pub async fn describe(sandbox: &Sandbox) -> anyhow::Result<Self> {
+        let pool = &sandbox.postgres.pool;
         let postgres = sqlx::query_scalar("select split_part(current_setting('server_version'), ' ', 1)");
         let settings = sqlx::query_scalar(
             "select string_agg(name || ' ' || current_setting(name), ', ' order by name) from pg_settings
               where name in ('fsync', 'full_page_writes', 'synchronous_commit', 'wal_sync_method', 'shared_buffers', 'max_wal_size')",
         );
-        let aof = redis_info(place, "aof_enabled").await.is_some_and(|enabled| enabled == "1");
-        let redis = redis_info(place, "redis_version").await.unwrap_or_else(|| "unknown".to_owned());
-        let overview: serde_json::Value = place.management.get_json("overview").await?;
+        let aof = redis_info(sandbox, "aof_enabled").await.is_some_and(|enabled| enabled == "1");
+        let redis = redis_info(sandbox, "redis_version").await.unwrap_or_else(|| "unknown".to_owned());
+        let overview: serde_json::Value = sandbox.management.get_json("overview").await?;
         let of = |name: &str| overview.get(name).and_then(|version| version.as_str()).unwrap_or("unknown").to_owned();
         let memory = proc("/proc/meminfo", "MemTotal").and_then(|text| text.split(' ').next()?.parse::<u64>().ok());
         Ok(Self {
-            measured_at: crate::platform::time::now().format("%Y-%m-%dT%H:%M:%SZ").to_string(),
-            version: env!("CARGO_PKG_VERSION"),
+            measured_at: fis::platform::time::now().format("%Y-%m-%dT%H:%M:%SZ").to_string(),
+            version: version().await?,
             commit: commit().await,
-            build: if cfg!(debug_assertions) { "debug" } else { "release" },
+            build: build()?,
             processor: proc("/proc/cpuinfo", "model name").unwrap_or_else(|| std::env::consts::ARCH.to_owned()),
             cores: std::thread::available_parallelism().map_or(1, usize::from),
             memory_mib: memory.unwrap_or(0) / 1024,
@@ -71,6 +72,24 @@ fn proc(file: &str, name: &str) -> Option<String> {
         line.split_once(':').filter(|(key, _)| key.trim() == name).map(|(_, value)| value.trim().to_owned())
     };
     text.lines().find_map(of_name)
+}
+
+/// The version that the measured program says it has.
+async fn version() -> anyhow::Result<String> {
+    let asked = tokio::process::Command::new(product()?).arg("--version").output().await?;
+    let text = String::from_utf8(asked.stdout)?;
+    Ok(text.trim().trim_start_matches("fis ").to_owned())
+}
+
+/// The profile of the build. The demo's is a kind of release, and only its folder tells it.
+fn build() -> anyhow::Result<&'static str> {
+    let product = product()?;
+    let folder = product.parent().and_then(|folder| folder.file_name());
+    Ok(match cfg!(debug_assertions) {
+        true => "debug",
+        false if folder.is_some_and(|name| name == "demo") => "demo",
+        false => "release",
+    })
 }
 
 async fn commit() -> Option<String> {

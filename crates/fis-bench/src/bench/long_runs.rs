@@ -3,14 +3,15 @@
 
 use std::time::Duration;
 
+use fis::platform::config::Config;
+
+use super::bare_posting::Chain;
 use super::drain::{self, Backlog, backlog};
 use super::orders;
-use super::place::Place;
-use super::posting::Chain;
+use super::resources;
 use super::results::Results;
-use super::usage;
-use super::{in_place, interruptible};
-use crate::platform::config::Config;
+use super::sandbox::Sandbox;
+use super::{in_sandbox, interruptible};
 
 /// Filling is not measured: large transactions.
 const FILL_BATCH: usize = 5_000;
@@ -24,12 +25,12 @@ pub async fn full_ledger(
     rounds: u32,
     results: &mut Results,
 ) -> anyhow::Result<()> {
-    let full = Box::pin(Place::make(config)).await?;
+    let full = Box::pin(Sandbox::make(config)).await?;
     let measured = async {
         interruptible(Box::pin(fill(&full, entries))).await?;
         results.add("ledger_entries", drain::as_u64(entries));
         for round in 0..usize::try_from(rounds)? {
-            let empty = in_place(config, async |empty| backlog(empty, Backlog::of(events)).await).await?;
+            let empty = in_sandbox(config, async |empty| backlog(empty, Backlog::of(events)).await).await?;
             results.add("empty_ledger", empty.drain);
             let drained =
                 interruptible(Box::pin(backlog(&full, Backlog { first: round * events, ..Backlog::of(events) })))
@@ -43,8 +44,8 @@ pub async fn full_ledger(
     measured
 }
 
-async fn fill(place: &Place, entries: usize) -> anyhow::Result<()> {
-    let pool = &place.postgres.pool;
+async fn fill(sandbox: &Sandbox, entries: usize) -> anyhow::Result<()> {
+    let pool = &sandbox.postgres.pool;
     eprintln!("  filling a ledger with {entries} entries");
     // Under another name: these orders are not those that come.
     let filled = Chain::read(pool, "before").await?.post_all(pool, entries, FILL_BATCH).await?;
@@ -61,8 +62,8 @@ async fn fill(place: &Place, entries: usize) -> anyhow::Result<()> {
 
 /// Drains a backlog of events of a kilobyte, and looks at the memory.
 pub async fn memory(config: &Config, events: usize, results: &mut Results) -> anyhow::Result<()> {
-    in_place(config, async |place| {
-        let drained = backlog(place, Backlog { heavy: true, ..Backlog::of(events) }).await?;
+    in_sandbox(config, async |sandbox| {
+        let drained = backlog(sandbox, Backlog { heavy: true, ..Backlog::of(events) }).await?;
         results.add("backlog_events", drain::as_u64(events));
         results.add("backlog_drain", drained.drain);
         results.add("memory_backlog_kib", drained.memory_kib);
@@ -73,10 +74,10 @@ pub async fn memory(config: &Config, events: usize, results: &mut Results) -> an
 
 /// Sends so many events through the outbox, and looks at how large its table gets.
 pub async fn outbox(config: &Config, events: usize, results: &mut Results) -> anyhow::Result<()> {
-    in_place(config, async |place| {
-        let pool = &place.postgres.pool;
-        let mut services = drain::start(place, 1).await?;
-        let (mut largest, size) = (0, async || usage::relation_bytes(pool, "fis\\_outbox%").await);
+    in_sandbox(config, async |sandbox| {
+        let pool = &sandbox.postgres.pool;
+        let mut services = drain::start(sandbox, 1).await?;
+        let (mut largest, size) = (0, async || resources::relation_bytes(pool, "fis\\_outbox%").await);
         let watching = async {
             loop {
                 match size().await {
@@ -87,7 +88,7 @@ pub async fn outbox(config: &Config, events: usize, results: &mut Results) -> an
             }
         };
         let through = async {
-            orders::publish(place, 0..events).await?;
+            orders::publish(sandbox, 0..events).await?;
             drain::all_relayed(pool, &services, events).await
         };
         // Nothing is held by the watching: it only asks.
@@ -99,7 +100,7 @@ pub async fn outbox(config: &Config, events: usize, results: &mut Results) -> an
         let end = size().await?;
         results.add("outbox_largest_kib", largest.max(end) / 1024);
         results.add("outbox_end_kib", end / 1024);
-        drain::stop(place, &mut services).await
+        drain::stop(sandbox, &mut services).await
     })
     .await
 }

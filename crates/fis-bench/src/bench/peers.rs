@@ -1,10 +1,10 @@
-//! What others reach, for `--peers`: measured side by side on one machine with two cores, an event being one entry with three
+//! The rates of other ledgers, for `--peers`: measured side by side on one machine with two cores, an event being one entry with three
 //! lines. Absolute figures of another machine: the distances between them say something, the figures little.
 
 use super::report::Sheet;
 use super::results::{Results, grouped};
 
-/// What, its events per second there, and which of our figures stands beside it.
+/// The name of a peer, its events per second there, and the figure of ours that stands beside it.
 const PEERS: [(&str, &str, &str); 13] = [
     ("naive listener: one event, one transaction, one ack, 8 at a time", "250–570", "naive"),
     ("pgledger, two transfers an event, hot accounts", "237", "drain"),
