@@ -61,9 +61,7 @@ const ONLY_HERE: &[(&str, &[&str], &str)] = &[
 /// Where SQL is written.
 const SQL_PLACES: &[&str] = &["platform/postgres", "journal/", "outbox/", "parking/"];
 /// SQL that stands elsewhere for now, and why. Nothing may join it.
-const SQL_EXCEPTIONS: &[(&str, &str)] = &[
-    ("cli/status.rs", "counts held events and entries; belongs into journal"),
-];
+const SQL_EXCEPTIONS: &[(&str, &str)] = &[("cli/status.rs", "counts held events and entries; belongs into journal")];
 
 /// What never enters the sources, and what to write instead.
 const BANNED: &[(&str, &str)] = &[

@@ -10,11 +10,11 @@ use fis::platform::metrics;
 use tokio::process::Command;
 use tokio::sync::watch;
 
-use super::drain::{self, Backlog, as_u64, until};
+use super::drain::{self, Backlog, until};
 use super::latency::{self, microseconds, rank};
 use super::orders::{HALF_WINDOW, Order, TENANT, publish_all};
 use super::rate;
-use super::results::Results;
+use super::results::{Results, as_u64};
 use super::sandbox::Sandbox;
 use crate::service::{Service, product};
 

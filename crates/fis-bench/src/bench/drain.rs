@@ -14,7 +14,7 @@ use sqlx::PgPool;
 use super::orders::{self, TENANT};
 use super::rate;
 use super::resources::{self, Spent};
-use super::results::Results;
+use super::results::{Results, as_u64};
 use super::sandbox::Sandbox;
 use crate::service::Service;
 
@@ -199,8 +199,4 @@ pub async fn until(
     };
     let patience = Duration::from_secs(60 + as_u64(events) / SLOWEST_RATE);
     tokio::time::timeout(patience, waiting).await.with_context(|| format!("waited too long until {what}"))?
-}
-
-pub fn as_u64(number: usize) -> u64 {
-    u64::try_from(number).unwrap_or(u64::MAX)
 }

@@ -18,9 +18,9 @@ use sqlx::{PgPool, Row};
 use tokio::sync::watch;
 use tokio::time::Instant;
 
-use super::drain::{self, as_u64};
+use super::drain;
 use super::orders::{self, Order};
-use super::results::Results;
+use super::results::{Results, as_u64};
 use super::sandbox::Sandbox;
 
 /// Channels of the publisher: a window waits for its confirms on one while the next leaves on another.

@@ -9,7 +9,7 @@ use super::bare_posting::Chain;
 use super::drain::{self, Backlog, backlog};
 use super::orders;
 use super::resources;
-use super::results::Results;
+use super::results::{Results, as_u64};
 use super::sandbox::Sandbox;
 use super::{in_sandbox, interruptible};
 
@@ -28,7 +28,7 @@ pub async fn full_ledger(
     let full = Box::pin(Sandbox::make(config)).await?;
     let measured = async {
         interruptible(Box::pin(fill(&full, entries))).await?;
-        results.add("ledger_entries", drain::as_u64(entries));
+        results.add("ledger_entries", as_u64(entries));
         for round in 0..usize::try_from(rounds)? {
             let empty = in_sandbox(config, async |empty| backlog(empty, Backlog::of(events)).await).await?;
             results.add("empty_ledger", empty.drain);
@@ -64,7 +64,7 @@ async fn fill(sandbox: &Sandbox, entries: usize) -> anyhow::Result<()> {
 pub async fn memory(config: &Config, events: usize, results: &mut Results) -> anyhow::Result<()> {
     in_sandbox(config, async |sandbox| {
         let drained = backlog(sandbox, Backlog { heavy: true, ..Backlog::of(events) }).await?;
-        results.add("backlog_events", drain::as_u64(events));
+        results.add("backlog_events", as_u64(events));
         results.add("backlog_drain", drained.drain);
         results.add("memory_backlog_kib", drained.memory_kib);
         Ok(())
@@ -96,7 +96,7 @@ pub async fn outbox(config: &Config, events: usize, results: &mut Results) -> an
             error = watching => return Err(error),
             done = through => done?,
         }
-        results.add("outbox_events", drain::as_u64(events));
+        results.add("outbox_events", as_u64(events));
         let end = size().await?;
         results.add("outbox_largest_kib", largest.max(end) / 1024);
         results.add("outbox_end_kib", end / 1024);

@@ -18,6 +18,7 @@ mod resources;
 mod results;
 mod rule_costs;
 mod sandbox;
+mod sheet;
 
 use std::path::PathBuf;
 use std::process::ExitCode;
@@ -27,10 +28,10 @@ use fis::platform::config::Config;
 
 use drain::{Backlog, Drained};
 use machine::Machine;
-use orders::{BOOKS, Order};
+use orders::Order;
 use report::Report;
 use results::{Results, grouped};
-use sandbox::Sandbox;
+use sandbox::{BOOKS, Sandbox};
 
 /// The rates at which latency is measured, by their names in the results.
 const LATENCY_NAMES: [&str; 3] = ["100", "1000", HALF];

@@ -13,7 +13,6 @@ use rust_decimal::Decimal;
 use super::sandbox::Sandbox;
 
 pub const TENANT: &str = "acme-shop";
-pub const BOOKS: &str = include_str!("../../../../books/shop.toml");
 /// Publishes under way: the half of them on each of two channels of one connection, so that one has something to send while the
 /// other waits for its confirms.
 const WINDOW: usize = 1000;

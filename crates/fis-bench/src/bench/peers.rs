@@ -1,8 +1,8 @@
 //! The rates of other ledgers, for `--peers`: measured side by side on one machine with two cores, an event being one entry with three
 //! lines. Absolute figures of another machine: the distances between them say something, the figures little.
 
-use super::report::Sheet;
 use super::results::{Results, grouped};
+use super::sheet::Sheet;
 
 /// The name of a peer, its events per second there, and the figure of ours that stands beside it.
 const PEERS: [(&str, &str, &str); 13] = [

@@ -7,18 +7,11 @@ use serde_json::json;
 
 use super::machine::Machine;
 use super::results::{PROMISES, RATES, Results, grouped, hundredths, milliseconds};
+use super::sheet::Sheet;
 use super::{plot, rule_costs};
 
 /// Where results are kept, where there is such a folder.
 const USUAL_FOLDER: &str = "bench/results";
-
-/// A table with a headline and a sentence below it.
-pub struct Sheet {
-    pub title: &'static str,
-    pub note: &'static str,
-    pub header: Vec<String>,
-    pub rows: Vec<Vec<String>>,
-}
 
 pub struct Report {
     pub machine: Machine,

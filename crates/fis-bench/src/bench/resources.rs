@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 
 use sqlx::PgPool;
 
-use super::drain::as_u64;
+use super::results::as_u64;
 use super::sandbox::Sandbox;
 
 /// Linux tells processor time in hundredths of a second, whatever the kernel's own tick is.

@@ -46,6 +46,11 @@ impl Results {
     }
 }
 
+/// A count as a figure.
+pub fn as_u64(number: usize) -> u64 {
+    u64::try_from(number).unwrap_or(u64::MAX)
+}
+
 /// Two decimals, without a float.
 pub fn hundredths(value: u64) -> String {
     format!("{}.{:02}", value / 100, value % 100)

@@ -11,12 +11,13 @@ use fis::platform::postgres::Postgres;
 use fis::platform::redis::Redis;
 use fis::service;
 
-use super::orders::BOOKS;
+/// The books that a sandbox has from its start: those of the orders' tenant.
+pub const BOOKS: &str = include_str!("../../../../books/shop.toml");
 
 pub struct Sandbox {
     pub config: Config,
     pub postgres: Postgres,
-    pub redis: Redis,
+    redis: Redis,
     admin: Postgres,
     pub management: Management,
     pub name: String,
@@ -122,7 +123,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_place_differs_in_the_path_alone() {
+    fn a_sandbox_differs_in_the_path_alone() {
         assert_eq!(elsewhere("amqp://u:p@h:1/%2Ffis?heartbeat=10", "x"), "amqp://u:p@h:1/x?heartbeat=10");
         assert_eq!(elsewhere("amqp://u:p@h:1/a, amqp://u:p@i:2/a", "x"), "amqp://u:p@h:1/x,amqp://u:p@i:2/x");
         assert_eq!(elsewhere("postgres://fis@h:1/fis", "x"), "postgres://fis@h:1/x");
