@@ -163,8 +163,11 @@ async fn check_topology(config: &Config) -> Result<(), ServiceError> {
     let connection = Connection::open(&config.amqp, "fis topology").await?;
     let findings = connection.check_topology(&topology, Some(&management)).await;
     connection.close().await;
-    let findings =
-        findings.map_err(|error| AmqpError::Broker { what: "look at the topology", reason: error.to_string() })?;
+    let findings = findings.map_err(|error| AmqpError::Broker {
+        what: "look at the topology",
+        code: error.code(),
+        reason: error.to_string(),
+    })?;
     if is_lossy(&findings) {
         return Err(ServiceError::Topology(report(&findings)));
     }

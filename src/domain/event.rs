@@ -17,6 +17,10 @@ pub const BODY_BYTES_MAX: usize = 256 * 1024;
 /// Properties and headers beyond this are refused: they travel in one frame, and a retry or a dead letter adds to them.
 pub const PROPERTIES_BYTES_MAX: usize = 16 * 1024;
 
+/// The header of a message that lost headers on its way in, because they could not be read: too deep, or larger than a frame.
+/// What is left of it may look like another event of another tenant.
+pub const UNREADABLE_HEADER: &str = "x-fis-unreadable";
+
 /// A message as it came off the wire, before anything is believed about it.
 #[derive(Clone, Copy)]
 pub struct RawMessage<'a, 'h> {
@@ -85,6 +89,9 @@ pub fn decode<'a>(
     default_tenant: Option<&TenantId>,
 ) -> Result<InboundEvent<'a>, Box<Undecodable>> {
     let bare = |failure| Box::new(Undecodable { failure, identity: Identity::default(), batch: None });
+    if let Some(why) = (message.header)(UNREADABLE_HEADER) {
+        return Err(bare(unreadable(why)));
+    }
     if message.body.len() > BODY_BYTES_MAX {
         let detail = format!("the body has {} bytes, at most {BODY_BYTES_MAX} are taken", message.body.len());
         return Err(bare(Failure::new(Reason::TooLarge, detail)));
@@ -110,4 +117,12 @@ pub fn decode<'a>(
             event.payload_hash = payload_hash(event.event_type.as_str(), &event.payload, event.tenant_id.as_str());
             event
         })
+}
+
+fn unreadable(why: &str) -> Failure {
+    match why {
+        "too_large" => Failure::new(Reason::TooLarge, "its headers do not fit a frame of AMQP, and were left out"),
+        "too_deep" => Failure::new(Reason::BadField, "a header has tables or arrays nested too deep, and was left out"),
+        _ => Failure::new(Reason::BadField, "a header could not be read, and was left out"),
+    }
 }

@@ -5,6 +5,7 @@ use chrono::{DateTime, Utc};
 use sqlx::{AssertSqlSafe, PgConnection, PgPool, Row};
 
 use super::filter::Filter;
+use super::park::identifying_headers;
 use super::replay::{Manner, Operator, Replay, Step, find, send_next};
 use crate::domain::dead_letter::dead_letter_id;
 use crate::platform::amqp::Properties;
@@ -14,8 +15,7 @@ use crate::platform::faults::{self, crash_point};
 #[must_use]
 pub fn copy_id(routing_key: &str, properties: &str, body: &[u8]) -> String {
     let properties = Properties::from_text(properties);
-    let headers = properties.headers_starting("cloudEvents").chain(properties.headers_starting("x-fis-tenant"));
-    dead_letter_id(routing_key, headers, body)
+    dead_letter_id(routing_key, identifying_headers(&properties), body)
 }
 
 /// An edited body for a letter.

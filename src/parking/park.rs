@@ -11,9 +11,9 @@ use super::statements::{self, Dated};
 use super::tell::{self, PropertiesText};
 use crate::domain::dead_letter::{DeadLetter, dead_letter_id, money_of};
 use crate::domain::disposition::{Failure, Reason};
-use crate::domain::event::{Identity, RawMessage, decode};
+use crate::domain::event::{Identity, RawMessage, UNREADABLE_HEADER, decode};
 use crate::domain::ids::TenantId;
-use crate::platform::amqp::{AmqpError, Connection, Consumer, Delivery, Limits, Receiver};
+use crate::platform::amqp::{AmqpError, Connection, Consumer, Delivery, Limits, Properties, Receiver};
 use crate::platform::faults::{self, crash_point};
 use crate::platform::health::{Health, Part};
 use crate::platform::postgres::Postgres;
@@ -120,12 +120,17 @@ impl Parking {
     }
 }
 
+/// The headers that make a message another one: those of its envelope, and the mark of one that lost some of them.
+pub(super) fn identifying_headers(properties: &Properties) -> impl Iterator<Item = (&str, &str)> {
+    ["cloudEvents", "x-fis-tenant", UNREADABLE_HEADER]
+        .into_iter()
+        .flat_map(|prefix| properties.headers_starting(prefix))
+}
+
 /// The id of the dead letter that a message is or would be.
 #[must_use]
 pub fn letter_id(delivery: &Delivery, routing_key: &str) -> String {
-    let headers =
-        delivery.properties.headers_starting("cloudEvents").chain(delivery.properties.headers_starting("x-fis-tenant"));
-    dead_letter_id(routing_key, headers, &delivery.body)
+    dead_letter_id(routing_key, identifying_headers(&delivery.properties), &delivery.body)
 }
 
 /// The letter as it would be recorded if nobody had, and whether the broker gave it up by itself.

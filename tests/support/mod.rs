@@ -11,6 +11,7 @@ pub mod events;
 pub mod invariants;
 pub mod load;
 pub mod process;
+pub mod raw;
 pub mod servers;
 pub mod wait;
 pub mod world;

@@ -11,8 +11,11 @@ mod ownership;
 pub mod prefetch;
 pub mod publisher;
 pub mod receiver;
+mod reply;
 pub mod stream;
 pub mod topology;
+mod transport;
+pub mod wire;
 
 pub use connection::Connection;
 pub use consumer::{Consumer, Delivery, Settler};
@@ -20,6 +23,7 @@ pub use message::{OutMessage, Properties};
 pub use prefetch::Prefetch;
 pub use publisher::{PublishOutcome, Publisher};
 pub use receiver::{ALONE_FROM, Limits, Receiver};
+pub use reply::ReplyCode;
 pub use stream::{Offset, StreamReader};
 
 /// What can go wrong between us and the broker. All of it means: drop the session and build it anew.
@@ -37,8 +41,9 @@ pub enum AmqpError {
     Timeout { what: &'static str, milliseconds: u64 },
     #[error("the broker cancelled the consumer of {queue}")]
     Cancelled { queue: String },
+    /// `code` is what the broker answered; without one the session was lost before it could, or its answer makes no sense.
     #[error("the broker refused to {what}: {reason}")]
-    Broker { what: &'static str, reason: String },
+    Broker { what: &'static str, code: Option<ReplyCode>, reason: String },
 }
 
 impl AmqpError {
@@ -49,7 +54,7 @@ impl AmqpError {
             Self::Url { .. } | Self::Vhosts { .. } => true,
             // One node may be starting or shut out; as long as another is merely away, waiting may help.
             Self::Nowhere { tried } => tried.iter().all(|(_, error)| error.needs_a_person()),
-            Self::Broker { reason, .. } => reason.contains("ACCESS_REFUSED") || reason.contains("NOT_ALLOWED"),
+            Self::Broker { code, .. } => matches!(code, Some(ReplyCode::AccessRefused | ReplyCode::NotAllowed)),
             Self::Timeout { .. } | Self::Cancelled { .. } => false,
         }
     }
@@ -61,7 +66,7 @@ impl AmqpError {
     }
 
     fn from_lapin(what: &'static str) -> impl Fn(lapin::Error) -> Self {
-        move |error| Self::Broker { what, reason: error.to_string() }
+        move |error| Self::Broker { what, code: reply::code_of(&error), reason: error.to_string() }
     }
 }
 
