@@ -115,8 +115,12 @@ fn follow(cursor: &mut Cursor<'_>) -> Result<Followed, Unreadable> {
             continue;
         }
         match kind {
-            Kind::Short => drop(cursor.short()?),
-            Kind::Bytes(count) => drop(cursor.take(*count)?),
+            Kind::Short => {
+                cursor.short()?;
+            }
+            Kind::Bytes(count) => {
+                cursor.take(*count)?;
+            }
             Kind::Table => {
                 let length = cursor.length()?;
                 let table = cursor.take(length)?;

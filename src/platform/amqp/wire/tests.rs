@@ -69,7 +69,7 @@ fn through(screen: &mut Screen, mut bytes: &[u8], pieces: &[usize]) -> Vec<u8> {
     while !bytes.is_empty() {
         let piece = (*pieces.next().unwrap()).clamp(1, bytes.len());
         let may_pass = screen.may_pass();
-        let count = if may_pass > 0 && piece % 2 == 0 {
+        let count = if may_pass > 0 && piece.is_multiple_of(2) {
             let count = may_pass.min(piece);
             out.extend_from_slice(&bytes[..count]);
             screen.passed(count);
