@@ -27,7 +27,7 @@ pub const UNREADABLE_HEADER: &str = "x-fis-unreadable";
 /// The reason why headers of a message were left out.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Unreadable {
-    /// Tables or arrays lie in each other beyond [`DEPTH_MAX`].
+    /// Tables or arrays lie in each other beyond what is taken.
     TooDeep,
     /// The headers do not fit a frame together with what the broker adds.
     TooLarge,
