@@ -8,9 +8,10 @@ use serde_json::json;
 use super::printable;
 use crate::domain::disposition::Reason;
 use crate::domain::ids::{EventId, TenantId};
-use crate::journal::{Account, Letter, account_of};
+use crate::journal::{Account, account_of};
 use crate::platform::config::Config;
 use crate::platform::time;
+use crate::store::dead_letters::EventLetter;
 
 #[derive(clap::Args)]
 pub struct Receipt {
@@ -87,7 +88,7 @@ fn status(account: &Account) -> &'static str {
     }
 }
 
-fn print_letter(event: &str, letter: &Letter) {
+fn print_letter(event: &str, letter: &EventLetter) {
     let other = letter.reason == Reason::IdempotencyConflict.code();
     let what = if other { "another message with this id was rejected" } else { "rejected" };
     println!("{event}: {what} because {}: {}", letter.reason, printable(&letter.detail));

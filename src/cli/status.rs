@@ -7,10 +7,11 @@ use sqlx::Row;
 
 use crate::intake::Lane;
 use crate::outbox;
-use crate::parking::{self, DEAD_LETTER_QUEUE};
+use crate::parking::DEAD_LETTER_QUEUE;
 use crate::platform::amqp::Connection;
 use crate::platform::config::Config;
 use crate::service;
+use crate::store::dead_letters;
 
 #[derive(clap::Args)]
 pub struct Status {
@@ -24,7 +25,7 @@ impl Status {
         let queues = queues(config).await?;
         let mut db = postgres.pool.acquire().await?;
         let backlog = outbox::backlog(&mut db).await?;
-        let reasons = parking::overview::open_by_reason(&mut db).await?;
+        let reasons = dead_letters::open_by_reason(&mut db).await?;
         let open: i64 = reasons.iter().map(|(_, count)| count).sum();
         let counts = sqlx::query("select (select count(*) from fis_held) as held, (select coalesce(sum(seq), 0) from fis_chain_head)::bigint as entries")
             .fetch_one(&mut *db)

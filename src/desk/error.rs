@@ -3,6 +3,7 @@
 use crate::domain::operator::OperatorError;
 use crate::platform::amqp::AmqpError;
 use crate::platform::postgres::PostgresError;
+use crate::store::StoreError;
 
 /// The server that an act needs and that does not answer.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -64,6 +65,18 @@ impl From<sqlx::Error> for DeskError {
                 Self::Corrupt { what: "a row of the database".to_owned(), why: whole_text(&error) }
             }
             error => Self::Away { server: Server::Postgres, why: format!("the database does not answer: {error}") },
+        }
+    }
+}
+
+impl From<StoreError> for DeskError {
+    fn from(error: StoreError) -> Self {
+        match error {
+            StoreError::NotFound { .. } | StoreError::Refused { .. } => Self::Refused { why: error.to_string() },
+            StoreError::Changed { what } => Self::Changed { what },
+            StoreError::Busy { what } => Self::Busy { what },
+            StoreError::Away(error) => Self::from(error),
+            StoreError::Corrupt { what, why } => Self::Corrupt { what, why },
         }
     }
 }

@@ -15,6 +15,7 @@ pub mod feed;
 pub mod fx;
 pub mod ids;
 pub mod json;
+pub mod letter;
 pub mod money;
 pub mod operator;
 pub mod outbound;

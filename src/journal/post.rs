@@ -20,6 +20,7 @@ use crate::domain::ids::TenantId;
 use crate::platform::faults::{self, crash_point};
 use crate::platform::mutants::{self, mutant};
 use crate::platform::{metrics, time};
+use crate::store::letter_edits;
 
 #[derive(Debug, thiserror::Error)]
 pub enum PostError {
@@ -186,7 +187,7 @@ async fn finish(
     }
     let places = waiting::insert_retries(&mut *db, &plan.held).await?;
     waiting::insert_retries(&mut *db, &plan.overtaken).await?;
-    letters::adopt(&mut *db, &mut plan.rejected).await?;
+    letter_edits::adopt(&mut *db, plan.rejected.iter_mut().map(|row| &mut row.letter)).await?;
     let letters_before = rejected::forget_told(&mut *db, &mut plan.rejected).await?;
     // Before their announcements: drawing an id gives a transaction no number yet, and without one the relay does not wait
     // for it (`outbox::floor`). Where no head is locked, this does.

@@ -10,6 +10,7 @@ use sqlx::{PgConnection, Row};
 
 use super::received::Column;
 use crate::domain::ids::TenantId;
+use crate::store::dead_letters;
 
 /// Events and their money by currency.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
@@ -133,11 +134,7 @@ pub async fn read(db: &mut PgConnection, tenant: &TenantId, day: NaiveDate) -> R
         .bind(tenant.as_str())
         .fetch_one(&mut *db)
         .await?;
-    tie_out.nameless = sqlx::query_scalar(
-        "select count(*) from fis_dead_letter where tenant_id is null and status in ('parked', 'replaying')",
-    )
-    .fetch_one(db)
-    .await?;
+    tie_out.nameless = dead_letters::nameless(db).await?;
     Ok(tie_out)
 }
 
@@ -192,28 +189,23 @@ async fn find_waiting(
     day: NaiveDate,
     found: &mut BTreeMap<Column, Sum>,
 ) -> Result<(), sqlx::Error> {
-    let rows = sqlx::query(
-        "select 'held' as status, coalesce(currency, '') as currency, count(*) as events, sum(amount) as amount
+    let held = sqlx::query(
+        "select coalesce(currency, '') as currency, count(*) as events, sum(amount) as amount
            from fis_held
           where tenant_id = $1 and received_on = $2
-          group by 1, 2
-          union all
-         select case status when 'discarded' then 'discarded' else 'parked' end, coalesce(currency, ''), count(*), sum(amount)
-           from fis_dead_letter
-          where tenant_id = $1 and received_on = $2 and status <> 'resolved'
-          group by 1, 2",
+          group by 1",
     )
     .bind(tenant.as_str())
     .bind(day)
-    .fetch_all(db)
+    .fetch_all(&mut *db)
     .await?;
-    for row in &rows {
-        let column = match row.try_get("status")? {
-            "held" => Column::Held,
-            "discarded" => Column::Discarded,
-            _ => Column::Parked,
-        };
-        add(found, column, row)?;
+    for row in &held {
+        add(found, Column::Held, row)?;
+    }
+    for letters in dead_letters::of_day(db, tenant, day).await? {
+        let column = if letters.discarded { Column::Discarded } else { Column::Parked };
+        let sum = found.entry(column).or_default();
+        sum.add(&letters.currency, letters.events, letters.amount.unwrap_or_default());
     }
     Ok(())
 }

@@ -14,13 +14,13 @@ use super::wait;
 use crate::domain::disposition::Reason;
 use crate::intake::Lane;
 use crate::journal::books::BooksError;
-use crate::parking::{self, overview::OpenLetters};
 use crate::pipeline::{Pipeline, PipelineError};
 use crate::platform::amqp::{Connection, Consumer, Limits, Prefetch, Receiver};
 use crate::platform::config::Config;
 use crate::platform::health::{Health, Part};
 use crate::platform::metrics;
 use crate::platform::time::{self, Backoff};
+use crate::store::dead_letters::{self, OpenLetters};
 
 /// How often running instances look for newer books, well within the promised two seconds.
 const BOOKS_POLL: Duration = Duration::from_secs(1);
@@ -74,7 +74,7 @@ pub async fn watch_letters(pipeline: &Pipeline, stop: &CancellationToken) {
         // A failure tells nothing: the last figures stay, and whoever needs PostgreSQL reports it.
         if let Ok(mut db) = pipeline.postgres.pool.acquire().await {
             let asked = Instant::now();
-            if let Ok(open) = parking::overview::open_letters(&mut db).await {
+            if let Ok(open) = dead_letters::open_letters(&mut db).await {
                 tell_letters(&open, &mut currencies);
                 rest = rest.max(asked.elapsed().saturating_mul(LETTERS_PART));
             }

@@ -3,9 +3,12 @@
 
 use std::time::Duration;
 
-use fis::parking::filter::{Filter, Scope};
-use fis::parking::replay::{Manner, Operator, set_state};
+use fis::domain::letter::ReplayState;
+use fis::domain::operator::{Operator, Through};
+use fis::parking::replay::set_state;
 use fis::parking::selection::choose;
+use fis::store::dead_letters::{Filter, Scope};
+use fis::store::replays::Manner;
 use serde_json::{Value, json};
 use sqlx::Row;
 
@@ -102,10 +105,10 @@ async fn exactly_what_was_seen_is_replayed_and_not_what_came_meanwhile() {
     let mut run = world.run().await;
     park(&world, &bad("seen", 3)).await;
     let filter = Filter { scope: Scope::Parked, reason: Some("unknown_account".to_owned()), ..Filter::default() };
-    let who = Operator { by: "anna".to_owned(), why: "test".to_owned() };
+    let who = Operator::new("anna", "test", Through::CommandLine).unwrap();
     let manner = Manner { canary: false, rate: None, max_failures: None };
     let replay = choose(&world.pool, &filter, &who, manner).await.unwrap();
-    set_state(&world.pool, replay.id, "open").await.unwrap();
+    set_state(&world.pool, replay.id, ReplayState::Open).await.unwrap();
     park(&world, &bad("later", 2)).await;
     world.apply_books(&mended()).await;
     let id = replay.id.to_string();
@@ -161,9 +164,9 @@ async fn resolved_means_booked_and_not_merely_sent() {
     let linked = "select count(*) from fis_dead_letter d join fis_journal_entry e
                     on e.entry_id = d.entry_id and e.event_id = d.event_id and e.lane = 'backfill' where d.resolved_as = 'posted'";
     assert_eq!(world.count(linked).await, 2);
-    let log = "select string_agg(concat_ws(' ', by, act, why), '; ' order by id) from fis_operator_log
+    let log = "select string_agg(concat_ws(' ', by, act, why, through), '; ' order by id) from fis_operator_log
                 where letter_id = (select id from fis_dead_letter where event_id = 'b-0')";
-    assert_eq!(text(&world, log).await, "anna replay account opened; fis resolve posted");
+    assert_eq!(text(&world, log).await, "anna replay account opened cli; fis resolve posted service");
 
     // Posted already, and Redis knows it: the replay must be seen by PostgreSQL all the same.
     world
@@ -356,10 +359,10 @@ async fn a_replay_that_two_commands_resume_at_once_ends_for_both() {
     park(&world, &bad("b", 60)).await;
     world.apply_books(&mended()).await;
     let all = Filter { scope: Scope::Parked, ..Filter::default() };
-    let operator = Operator { by: "anna".to_owned(), why: "test".to_owned() };
+    let operator = Operator::new("anna", "test", Through::CommandLine).unwrap();
     let manner = Manner { canary: false, rate: Some(60), max_failures: None };
     let replay = choose(&world.pool, &all, &operator, manner).await.unwrap();
-    set_state(&world.pool, replay.id, "open").await.unwrap();
+    set_state(&world.pool, replay.id, ReplayState::Open).await.unwrap();
     let resume = ["dlq", "replay", "--resume", "1", "--json"];
     let (one, two) = tokio::join!(world.fis(&resume), world.fis(&resume));
     for said in [one, two] {
@@ -454,7 +457,7 @@ async fn retention_removes_only_what_is_settled_and_logs_it() {
     world.fis(&["dlq", "prune", "--older-than", "0s", "--yes"]).await.expect(0, &["removed 1"]);
     assert_eq!(world.count("select count(*) from fis_dead_letter").await, 2);
     assert_eq!(
-        world.count("select count(*) from fis_operator_log where act = 'prune' and detail like '1 letters%'").await,
+        world.count("select count(*) from fis_operator_log where act = 'prune' and through = 'cli' and detail like '1 letters%'").await,
         1
     );
     for sql in [

@@ -7,11 +7,11 @@ use serde_json::json;
 
 use super::args::{Which, Who, duration};
 use super::{NOT_CONFIRMED, confirmed, money_text, plural};
-use crate::parking::filter::Scope;
-use crate::parking::mend::{discard, prunable, prune};
-use crate::parking::read::sums;
+use crate::parking::mend::{discard, prune};
 use crate::platform::config::Config;
 use crate::platform::time;
+use crate::store::StoreError;
+use crate::store::dead_letters::{Scope, prunable, sums};
 
 /// More than so many letters need a confirmation, whatever they are worth.
 const LETTERS_FREE: i64 = 100;
@@ -48,7 +48,7 @@ impl Discard {
             eprintln!("fis: which? Name ids, a filter such as --group, or --all");
             return Ok(ExitCode::from(NOT_CONFIRMED));
         }
-        let operator = self.who.operator(self.why.clone())?;
+        let operator = self.who.operator(&self.why)?;
         let postgres = crate::cli::database(config).await?;
         let sums = sums(&mut *postgres.pool.acquire().await?, &filter).await?;
         let letters: i64 = sums.iter().map(|(_, letters, _)| letters).sum();
@@ -65,13 +65,16 @@ impl Discard {
                 None => return Ok(ExitCode::from(NOT_CONFIRMED)),
             }
         }
-        let Some(discarded) = discard(&postgres.pool, &filter, &operator, letters, time::now()).await? else {
-            anyhow::bail!("the selection changed meanwhile, and nothing was discarded; look again");
+        let discarded = match discard(&postgres.pool, &filter, &operator, letters, time::now()).await {
+            Err(StoreError::Changed { .. }) => {
+                anyhow::bail!("the selection changed meanwhile, and nothing was discarded; look again")
+            }
+            discarded => discarded?,
         };
         if self.json {
             crate::cli::print_json(&json!({ "discarded": discarded }))?;
         } else {
-            println!("discarded {discarded} by {}", crate::cli::printable(&operator.by));
+            println!("discarded {discarded} by {}", crate::cli::printable(operator.by()));
         }
         Ok(ExitCode::SUCCESS)
     }
@@ -111,7 +114,7 @@ impl Prune {
                 None => return Ok(ExitCode::from(NOT_CONFIRMED)),
             }
         }
-        let pruned = prune(&postgres.pool, before, &self.who.operator(self.why.clone())?).await?;
+        let pruned = prune(&postgres.pool, before, &self.who.operator(&self.why)?).await?;
         if self.json {
             crate::cli::print_json(&json!({ "pruned": pruned }))?;
         } else {

@@ -13,11 +13,11 @@ use super::{NOT_CONFIRMED, body, columns, confirmed, diff, plural, pointer};
 use crate::cli::printable;
 use crate::domain::event::{BODY_BYTES_MAX, RawMessage, decode};
 use crate::domain::ids::TenantId;
-use crate::parking::filter::Scope;
-use crate::parking::mend::{Edit, copy_id, edit};
-use crate::parking::read::{Whole, whole_page};
-use crate::parking::replay::imagined;
+use crate::parking::imagined;
+use crate::parking::mend::{copy_id, edit};
 use crate::platform::config::Config;
+use crate::store::dead_letters::{Scope, Whole, whole_page};
+use crate::store::letter_edits::Edit;
 
 /// Letters that one edit may change: their bodies are held in memory, and one transaction sends them.
 const LETTERS_MAX: usize = 1_000;
@@ -62,7 +62,7 @@ impl EditCommand {
             eprintln!("fis: which? Name ids, or a filter such as --group");
             return Ok(ExitCode::from(NOT_CONFIRMED));
         }
-        let operator = self.who.operator(self.why.clone())?;
+        let operator = self.who.operator(&self.why)?;
         let postgres = crate::cli::database(config).await?;
         let most = i64::try_from(LETTERS_MAX + 1).unwrap_or(i64::MAX);
         let letters = whole_page(&mut *postgres.pool.acquire().await?, &filter, None, most).await?;

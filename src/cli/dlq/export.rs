@@ -7,8 +7,9 @@ use serde_json::json;
 
 use super::args::Which;
 use super::list::State;
-use crate::parking::read::{Whole, whole_page};
+use crate::domain::letter::Resolution;
 use crate::platform::config::Config;
+use crate::store::dead_letters::{Whole, whole_page};
 
 /// Letters per page; a body may have 256 KiB.
 const PAGE: i64 = 200;
@@ -96,13 +97,13 @@ fn csv(whole: &Whole) -> String {
         &whole.lane,
         &letter.reason,
         &letter.detail,
-        &letter.status,
+        letter.status.as_str(),
         &attempts,
         letter.amount.as_deref().unwrap_or_default(),
         letter.currency.as_deref().unwrap_or_default(),
         &first,
         &last,
-        whole.resolved_as.as_deref().unwrap_or_default(),
+        whole.resolved_as.map(Resolution::as_str).unwrap_or_default(),
         letter.entry_id.as_deref().unwrap_or_default(),
         &letter.group_id,
         whole.payload_hash.as_deref().unwrap_or_default(),

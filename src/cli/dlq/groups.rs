@@ -8,10 +8,9 @@ use serde_json::json;
 use super::args::Which;
 use super::{age, columns, money_text, plural};
 use crate::cli::printable_within;
-use crate::parking::filter::Scope;
-use crate::parking::read::{GroupMoney, GroupName, groups};
 use crate::platform::config::Config;
 use crate::platform::time;
+use crate::store::dead_letters::{GroupMoney, GroupName, Scope, groups};
 
 #[derive(clap::Args)]
 pub struct Groups {

@@ -5,10 +5,10 @@ use std::process::ExitCode;
 use super::args::Which;
 use super::{age, columns};
 use crate::cli::{printable, printable_within};
-use crate::parking::filter::Scope;
-use crate::parking::read::{Letter, Sort, list};
+use crate::domain::letter::LetterStatus;
 use crate::platform::config::Config;
 use crate::platform::time;
+use crate::store::dead_letters::{Letter, Scope, Sort, list};
 
 #[derive(clap::Args)]
 pub struct List {
@@ -116,7 +116,7 @@ fn two_lines(letter: &Letter, now: chrono::DateTime<chrono::Utc>, width: usize) 
     if letter.attempts > 1 {
         marks.push_str(&format!("  ×{}", letter.attempts));
     }
-    if letter.status != "parked" {
+    if letter.status != LetterStatus::Parked {
         marks.push_str(&format!("  {}", letter.status));
     }
     let seen = age(now, letter.first_seen_at);

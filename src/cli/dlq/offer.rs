@@ -8,13 +8,12 @@ use super::replay::automatically;
 use crate::domain::books::Books;
 use crate::domain::disposition::Reason;
 use crate::domain::ids::TenantId;
+use crate::domain::operator::{Operator, Through};
 use crate::domain::period::Period;
-use crate::parking::filter::{Filter, Scope};
-use crate::parking::overview::dated_between;
-use crate::parking::read::{Sums, whole_page};
-use crate::parking::replay::{Operator, imagined};
+use crate::parking::imagined;
 use crate::platform::config::Config;
 use crate::platform::postgres::{Postgres, others_connected};
+use crate::store::dead_letters::{Filter, Scope, Sums, dated_between, whole_page};
 
 /// Letters that are tried: enough to tell, and a second's work.
 const TRIED_MAX: i64 = 1_000;
@@ -60,7 +59,7 @@ pub async fn after_books(config: &Config, postgres: &Postgres, books: &Books, by
         println!("{at_least}{letters} would now post: fis dlq replay --tenant {tenant} --group {group} --canary");
         if replays {
             let why = format!("auto_replay after the books of {tenant} changed");
-            let operator = Operator { by: by.to_owned(), why };
+            let operator = Operator::new(by, &why, Through::CommandLine)?;
             let filter = Filter { group: Some(group.clone()), ..of_tenant(tenant) };
             automatically(&postgres.pool, &filter, &operator).await?;
         }

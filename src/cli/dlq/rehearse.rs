@@ -13,13 +13,12 @@ use crate::domain::ids::TenantId;
 use crate::journal::books::BooksShelf;
 use crate::journal::report::read_balances;
 use crate::journal::{PostError, Rehearsal, Verdict};
-use crate::parking::filter::Filter;
-use crate::parking::read::{Whole, whole_page};
-use crate::parking::replay::imagined;
+use crate::parking::imagined;
 use crate::pipeline::Pipeline;
 use crate::platform::amqp::Delivery;
 use crate::platform::config::Config;
 use crate::platform::postgres::{Fault, Postgres};
+use crate::store::dead_letters::{Filter, Whole, whole_page};
 
 /// Letters per rolled-back transaction. It locks the tenants' heads, so it must be short: live postings wait for it.
 const CHUNK: i64 = 200;

@@ -14,11 +14,16 @@ use super::args::{Which, Who};
 use super::rehearse::Rehearsed;
 use super::{NOT_CONFIRMED, as_in, confirmed, money_text, plural};
 use crate::cli::{printable, printable_within};
-use crate::parking::filter::{Filter, Scope};
-use crate::parking::follow::{Progress, failures, progress, release, replays};
-use crate::parking::replay::{Manner, Operator, Replay, find, set_state};
-use crate::parking::selection::{choose, money};
+use crate::domain::letter::ReplayState;
+use crate::domain::operator::Operator;
+use crate::parking::follow::{Progress, progress, release};
+use crate::parking::replay::set_state;
+use crate::parking::selection::choose;
 use crate::platform::config::Config;
+use crate::store::StoreError;
+use crate::store::dead_letters::{Filter, Scope};
+use crate::store::operator_log::failures;
+use crate::store::replays::{self, Manner, Replay, money};
 use feed::{End, Feed};
 
 #[derive(clap::Args)]
@@ -81,10 +86,8 @@ impl ReplayCommand {
             return self.give_up(pool, id).await;
         }
         if let Some(id) = self.resume {
-            let Some(replay) = find(&mut *pool.acquire().await?, id).await? else {
-                anyhow::bail!("there is no replay {id}; `fis dlq replays` lists them");
-            };
-            if replay.state == "cancelled" {
+            let replay = find(pool, id).await?;
+            if replay.state == ReplayState::Cancelled {
                 anyhow::bail!("replay {id} was given up; choose again with `fis dlq replay`");
             }
             return self.go(pool, replay).await;
@@ -105,7 +108,7 @@ impl ReplayCommand {
         let money = money_text(&money(&mut *pool.acquire().await?, replay.id).await?);
         eprintln!("{} selected ({}): {money}", plural(replay.letters, "dead letter"), printable(&replay.selection));
         if replay.letters == 0 {
-            set_state(pool, replay.id, "cancelled").await?;
+            set_state(pool, replay.id, ReplayState::Cancelled).await?;
             let asked = self.ids.len();
             anyhow::ensure!(asked == 0, "none of the {asked} is parked; `fis dlq show ID` says what became of it");
             return tell(pool, &replay, End::Done, self.following.json).await;
@@ -113,20 +116,21 @@ impl ReplayCommand {
         match confirmed(self.yes, &format!("Replay {}?", plural(replay.letters, "dead letter")))? {
             Some(true) => {}
             answer => {
-                set_state(pool, replay.id, "cancelled").await?;
+                set_state(pool, replay.id, ReplayState::Cancelled).await?;
                 return Ok(ExitCode::from(if answer.is_none() { NOT_CONFIRMED } else { 1 }));
             }
         }
-        set_state(pool, replay.id, "open").await?;
+        set_state(pool, replay.id, ReplayState::Open).await?;
         self.go(pool, replay).await
     }
 
     fn operator(&self, selection: &str) -> anyhow::Result<Operator> {
-        self.who.operator(self.why.clone().unwrap_or_else(|| printable_within(&format!("replay of {selection}"), 300)))
+        let why = self.why.clone().unwrap_or_else(|| printable_within(&format!("replay of {selection}"), 300));
+        self.who.operator(&why)
     }
 
     async fn go(&self, pool: &PgPool, replay: Replay) -> anyhow::Result<ExitCode> {
-        let operator = Operator { by: self.who.operator(String::new())?.by, why: replay.why.clone() };
+        let operator = self.who.operator(&replay.why)?;
         let feed = Feed {
             pool,
             operator,
@@ -142,9 +146,7 @@ impl ReplayCommand {
     }
 
     async fn give_up(&self, pool: &PgPool, id: i64) -> anyhow::Result<ExitCode> {
-        let Some(replay) = find(&mut *pool.acquire().await?, id).await? else {
-            anyhow::bail!("there is no replay {id}; `fis dlq replays` lists them");
-        };
+        let replay = find(pool, id).await?;
         if confirmed(self.yes, &format!("Park again what replay {id} has not booked?"))? != Some(true) {
             return Ok(ExitCode::from(NOT_CONFIRMED));
         }
@@ -156,11 +158,18 @@ impl ReplayCommand {
     }
 }
 
+async fn find(pool: &PgPool, id: i64) -> anyhow::Result<Replay> {
+    match replays::find(&mut *pool.acquire().await?, id).await {
+        Err(StoreError::NotFound { .. }) => anyhow::bail!("there is no replay {id}; `fis dlq replays` lists them"),
+        replay => Ok(replay?),
+    }
+}
+
 /// Replays with the canary, without a question: the books have said so.
 pub async fn automatically(pool: &PgPool, filter: &Filter, operator: &Operator) -> anyhow::Result<ExitCode> {
     let manner = Manner { canary: true, rate: None, max_failures: Some(0) };
     let replay = choose(pool, filter, operator, manner).await?;
-    set_state(pool, replay.id, "open").await?;
+    set_state(pool, replay.id, ReplayState::Open).await?;
     let (operator, patience) = (operator.clone(), Duration::from_secs(60));
     let feed = Feed {
         pool,
@@ -261,7 +270,7 @@ pub struct Replays {
 impl Replays {
     pub async fn run(self, config: &Config) -> anyhow::Result<ExitCode> {
         let postgres = crate::cli::database(config).await?;
-        let lines = replays(&mut *postgres.pool.acquire().await?, self.limit).await?;
+        let lines = replays::newest(&mut *postgres.pool.acquire().await?, self.limit).await?;
         if self.json {
             crate::cli::print_json(&json!({ "replays": lines }))?;
             return Ok(ExitCode::SUCCESS);

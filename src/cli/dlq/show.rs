@@ -7,11 +7,12 @@ use serde_json::json;
 use super::{age, body, columns, hanging};
 use crate::cli::{printable, printable_within};
 use crate::domain::disposition::Reason;
-use crate::parking::mend::{EditLine, edits};
-use crate::parking::overview::{LogLine, history};
-use crate::parking::read::{Whole, whole};
+use crate::domain::letter::LetterStatus;
 use crate::platform::config::Config;
 use crate::platform::time;
+use crate::store::dead_letters::{Whole, whole};
+use crate::store::letter_edits::{self, EditLine};
+use crate::store::operator_log::{LogLine, history};
 
 /// Where values begin, behind their names.
 const VALUE_COLUMN: usize = 14;
@@ -34,7 +35,7 @@ impl Show {
             anyhow::bail!("there is no dead letter `{}`", printable(&self.id));
         };
         let history = history(&mut db, &self.id).await?;
-        let edits = edits(&mut db, &self.id).await?;
+        let edits = letter_edits::of_letter(&mut db, &self.id).await?;
         if self.json {
             crate::cli::print_json(&as_json(&whole, &history, &edits))?;
         } else {
@@ -52,7 +53,7 @@ impl Show {
         let state = match (&whole.resolved_as, &letter.entry_id) {
             (Some(how), Some(entry)) => format!("resolved: {how} as {entry}"),
             (Some(how), None) => format!("resolved: {how}"),
-            _ => letter.status.clone(),
+            _ => letter.status.to_string(),
         };
         let seen = format!("{} ({} ago)", at(letter.first_seen_at), age(time::now(), letter.first_seen_at));
         let facts = [
@@ -138,16 +139,16 @@ fn fault(detail: &str) -> Option<&str> {
 /// The nearest cause in a sentence, and what would mend it.
 fn remedy(whole: &Whole) -> (String, Vec<String>) {
     let letter = &whole.letter;
-    match letter.status.as_str() {
-        "resolved" => return ("It is settled; nothing is to be done.".to_owned(), Vec::new()),
-        "discarded" => {
+    match letter.status {
+        LetterStatus::Resolved => return ("It is settled; nothing is to be done.".to_owned(), Vec::new()),
+        LetterStatus::Discarded => {
             return ("It was given up for good; if it comes again it is parked again.".to_owned(), Vec::new());
         }
-        "replaying" => {
+        LetterStatus::Replaying => {
             let follow = whole.replay_id.map(|id| format!("fis dlq replay --resume {id}"));
             return ("It is on its way through the books.".to_owned(), follow.into_iter().collect());
         }
-        _ => {}
+        LetterStatus::Parked => {}
     }
     let Some(reason) = Reason::from_code(&letter.reason) else {
         return (format!("This program does not know the reason `{}`.", printable(&letter.reason)), Vec::new());

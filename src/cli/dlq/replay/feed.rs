@@ -8,9 +8,12 @@ use sqlx::PgPool;
 use tokio_util::sync::CancellationToken;
 
 use super::window::Window;
+use crate::domain::letter::ReplayState;
+use crate::domain::operator::Operator;
 use crate::parking::follow::{Progress, heard, progress};
-use crate::parking::replay::{Operator, Replay, Step, set_state, step};
+use crate::parking::replay::{Step, set_state, step};
 use crate::platform::postgres::others_connected;
+use crate::store::replays::Replay;
 
 /// Letters per transaction: some ten milliseconds, since the commits of others wait for what it has written to reach the disk.
 const STEP: i64 = 250;
@@ -69,7 +72,7 @@ impl Feed<'_> {
         bar.finish_and_clear();
         let end = end?;
         if matches!(end, End::Done | End::Sent) {
-            set_state(self.pool, self.replay.id, "done").await?;
+            set_state(self.pool, self.replay.id, ReplayState::Done).await?;
         }
         Ok(end)
     }
@@ -235,6 +238,7 @@ fn show(bar: &indicatif::ProgressBar, now: &Progress) {
 mod tests {
     use super::super::window::LETTERS_MAX;
     use super::*;
+    use crate::domain::operator::Through;
     use crate::platform::time;
 
     fn feed(pool: &PgPool, canary: bool) -> Feed<'_> {
@@ -247,10 +251,10 @@ mod tests {
             canary,
             rate: None,
             max_failures: None,
-            state: "open".to_owned(),
+            state: ReplayState::Open,
             created_at: time::now(),
         };
-        let operator = Operator { by: "a".to_owned(), why: "b".to_owned() };
+        let operator = Operator::new("a", "b", Through::CommandLine).unwrap();
         Feed { pool, replay, operator, canary, rate: None, max_failures: None, wait: true, patience: LOOK }
     }
 

@@ -1,10 +1,10 @@
-//! Which dead letters: what an operator asks for enters, the condition that every looking and moving statement shares leaves.
+//! The choice of dead letters: what an operator asks for enters, the condition that every looking and choosing statement shares leaves.
 //! Values travel as parameters only.
 
 use chrono::{DateTime, Utc};
 use rust_decimal::Decimal;
 
-/// Which letters by state.
+/// The choice by state.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub enum Scope {
     /// Parked or on their way back.
@@ -19,7 +19,7 @@ pub enum Scope {
 
 impl Scope {
     /// Literal text, so that PostgreSQL can prove that a partial index holds the answer.
-    pub(super) fn condition(self) -> &'static str {
+    pub(in crate::store) fn condition(self) -> &'static str {
         match self {
             Self::Open => "status in ('parked', 'replaying')",
             Self::Parked => "status = 'parked'",
@@ -31,7 +31,7 @@ impl Scope {
     }
 }
 
-/// Which letters; `None` and empty mean all.
+/// The choice of letters; `None` and empty mean all.
 #[derive(Debug, Clone, Default)]
 pub struct Filter {
     pub scope: Scope,
@@ -49,8 +49,8 @@ pub struct Filter {
     pub amount_max: Option<Decimal>,
 }
 
-/// How many parameters `WHERE` takes; what follows them counts on from here.
-pub(super) const PARAMETERS: usize = 11;
+/// The number of parameters that `WHERE` takes; what follows them counts on from here.
+pub(in crate::store) const PARAMETERS: usize = 11;
 
 /// Tenant and group are compared in a form that no index on them matches: the one index that holds everything is read from end
 /// to end in a third of a second, while the others would lead into the table, row by row.
@@ -62,10 +62,10 @@ const WHERE: &str = r#"(cardinality($1::text[]) = 0 or id = any($1)) and ($2::te
      and ($9::text is null or currency = $9) and ($10::numeric is null or amount >= $10)
      and ($11::numeric is null or amount <= $11)"#;
 
-pub(super) type Query<'q> = sqlx::query::Query<'q, sqlx::Postgres, sqlx::postgres::PgArguments>;
+pub(in crate::store) type Query<'q> = sqlx::query::Query<'q, sqlx::Postgres, sqlx::postgres::PgArguments>;
 
 impl Filter {
-    /// Nothing is asked for: every letter.
+    /// True where nothing is asked for: every letter.
     #[must_use]
     pub fn is_everything(&self) -> bool {
         self.ids.is_empty()
@@ -82,11 +82,11 @@ impl Filter {
     }
 
     /// The condition; made of constants only.
-    pub(super) fn condition(&self) -> String {
+    pub(in crate::store) fn condition(&self) -> String {
         format!("{} and {WHERE}", self.scope.condition())
     }
 
-    pub(super) fn bind<'q>(&self, query: Query<'q>) -> Query<'q> {
+    pub(in crate::store) fn bind<'q>(&self, query: Query<'q>) -> Query<'q> {
         query
             .bind(self.ids.clone())
             .bind(self.reason.clone())
@@ -101,7 +101,7 @@ impl Filter {
             .bind(self.amount_max)
     }
 
-    /// What was asked for, in words, for the record.
+    /// The choice in words, for the record.
     #[must_use]
     pub fn words(&self) -> String {
         let mut words: Vec<String> = Vec::new();

@@ -5,7 +5,10 @@ use chrono::{DateTime, Utc};
 use rust_decimal::Decimal;
 use sqlx::{PgConnection, Row};
 
+use super::super::error::StoreError;
 use super::filter::{Filter, PARAMETERS};
+use crate::domain::ids::{EventId, TenantId};
+use crate::domain::letter::{LetterStatus, Resolution};
 
 /// A dead letter in a list.
 #[derive(Debug, Clone, serde::Serialize, sqlx::FromRow)]
@@ -17,10 +20,10 @@ pub struct Letter {
     pub routing_key: String,
     pub reason: String,
     pub detail: String,
-    pub status: String,
+    pub status: LetterStatus,
     pub attempts: i32,
     pub first_seen_at: DateTime<Utc>,
-    #[sqlx(try_from = "Money")]
+    #[sqlx(try_from = "ShownAmount")]
     pub amount: Option<String>,
     pub currency: Option<String>,
     #[serde(rename = "group")]
@@ -31,11 +34,11 @@ pub struct Letter {
 /// An amount that is shown as it was written.
 #[derive(sqlx::Type)]
 #[sqlx(transparent)]
-pub struct Money(Option<Decimal>);
+struct ShownAmount(Option<Decimal>);
 
-impl From<Money> for Option<String> {
-    fn from(money: Money) -> Self {
-        money.0.map(|amount| amount.to_string())
+impl From<ShownAmount> for Option<String> {
+    fn from(shown: ShownAmount) -> Self {
+        shown.0.map(|amount| amount.to_string())
     }
 }
 
@@ -62,7 +65,7 @@ impl Sort {
 }
 
 /// Settings of a session that only looks: the filters are answered from an index, and compiling them takes longer than that.
-async fn look(db: &mut PgConnection) -> Result<(), sqlx::Error> {
+pub(super) async fn look(db: &mut PgConnection) -> Result<(), sqlx::Error> {
     sqlx::raw_sql("set jit = off; set enable_seqscan = off").execute(db).await?;
     Ok(())
 }
@@ -77,7 +80,7 @@ pub async fn list(
     sort: Sort,
     limit: i64,
     offset: i64,
-) -> Result<(Vec<Letter>, i64), sqlx::Error> {
+) -> Result<(Vec<Letter>, i64), StoreError> {
     look(db).await?;
     let condition = filter.condition();
     // The texts are put together from constants only.
@@ -98,87 +101,8 @@ pub async fn list(
         PARAMETERS + 2
     );
     let rows = filter.bind(sqlx::query(&page)).bind(limit).bind(offset).fetch_all(db).await?;
-    let letters = rows.iter().map(sqlx::FromRow::from_row).collect::<Result<_, _>>()?;
+    let letters = rows.iter().map(sqlx::FromRow::from_row).collect::<Result<_, sqlx::Error>>()?;
     Ok((letters, total))
-}
-
-/// Letters and money by currency; `None` is what names none.
-pub type Sums = Vec<(Option<String>, i64, Option<Decimal>)>;
-
-/// What a filter comes to.
-///
-/// # Errors
-/// The database is away.
-pub async fn sums(db: &mut PgConnection, filter: &Filter) -> Result<Sums, sqlx::Error> {
-    // The text is put together from constants only.
-    let sums = format!(
-        "select currency, count(*), sum(amount) from fis_dead_letter where {} group by currency order by currency nulls last",
-        filter.condition()
-    );
-    let rows = filter.bind(sqlx::query(&sums)).fetch_all(db).await?;
-    rows.iter().map(sqlx::FromRow::from_row).collect()
-}
-
-/// Letters that fail for the same cause, in one currency.
-#[derive(Debug, Clone, sqlx::FromRow)]
-pub struct GroupMoney {
-    pub group_id: String,
-    pub currency: Option<String>,
-    pub letters: i64,
-    pub amount: Option<Decimal>,
-    pub oldest: DateTime<Utc>,
-    pub newest: DateTime<Utc>,
-    /// Since this time yesterday, and in the day before.
-    pub today: i64,
-    pub yesterday: i64,
-}
-
-/// What the letters of a group have in common.
-#[derive(Debug, Clone, sqlx::FromRow)]
-pub struct GroupName {
-    pub group_id: String,
-    pub reason: String,
-    pub rule_name: Option<String>,
-    pub fingerprint: String,
-}
-
-/// Groups by reason, rule and fingerprint, their money apart by currency.
-///
-/// # Errors
-/// The database is away.
-pub async fn groups(
-    db: &mut PgConnection,
-    filter: &Filter,
-    now: DateTime<Utc>,
-) -> Result<(Vec<GroupName>, Vec<GroupMoney>), sqlx::Error> {
-    look(db).await?;
-    // The text is put together from constants only.
-    let money = format!(
-        "select group_id, currency, count(*) as letters, sum(amount) as amount, min(first_seen_at) as oldest,
-                max(first_seen_at) as newest,
-                count(*) filter (where first_seen_at >= ${at} - interval '1 day') as today,
-                count(*) filter (where first_seen_at >= ${at} - interval '2 days'
-                                   and first_seen_at < ${at} - interval '1 day') as yesterday
-           from fis_dead_letter
-          where {condition}
-          group by group_id, currency",
-        condition = filter.condition(),
-        at = PARAMETERS + 1
-    );
-    let rows = filter.bind(sqlx::query(&money)).bind(now).fetch_all(&mut *db).await?;
-    let money: Vec<GroupMoney> = rows.iter().map(sqlx::FromRow::from_row).collect::<Result<_, _>>()?;
-    let mut ids: Vec<&str> = money.iter().map(|group| group.group_id.as_str()).collect();
-    ids.sort_unstable();
-    ids.dedup();
-    let condition = filter.scope.condition();
-    let names = format!(
-        "select g.id as group_id, d.reason, d.rule_name, d.fingerprint
-           from unnest($1::text[]) as g (id)
-          cross join lateral (select reason, rule_name, fingerprint from fis_dead_letter
-                               where {condition} and group_id = g.id order by group_id, first_seen_at, id limit 1) d"
-    );
-    let names = sqlx::query_as(&names).bind(ids).fetch_all(db).await?;
-    Ok((names, money))
 }
 
 /// A dead letter with everything that is known about it.
@@ -195,7 +119,7 @@ pub struct Whole {
     pub correlation_id: Option<String>,
     pub last_seen_at: DateTime<Utc>,
     pub replay_id: Option<i64>,
-    pub resolved_as: Option<String>,
+    pub resolved_as: Option<Resolution>,
     pub settled_at: Option<DateTime<Utc>>,
     pub properties: String,
     pub body: Vec<u8>,
@@ -205,11 +129,13 @@ const WHOLE: &str =
     "d.event_type, d.lane, d.rule_name, d.fingerprint, d.payload_hash, d.message_id, d.correlation_id, d.last_seen_at,
      d.replay_id, d.resolved_as, d.settled_at, d.properties, d.body";
 
+/// The letter with this id.
+///
 /// # Errors
 /// The database is away.
-pub async fn whole(db: &mut PgConnection, id: &str) -> Result<Option<Whole>, sqlx::Error> {
+pub async fn whole(db: &mut PgConnection, id: &str) -> Result<Option<Whole>, StoreError> {
     let one = format!("select {COLUMNS}, {WHOLE} from fis_dead_letter d where id = $1");
-    sqlx::query_as(&one).bind(id.to_owned()).fetch_optional(db).await
+    Ok(sqlx::query_as(&one).bind(id).fetch_optional(db).await?)
 }
 
 /// The letters behind `after`, oldest first, whole: for an export or a rehearsal, a page at a time.
@@ -221,7 +147,7 @@ pub async fn whole_page(
     filter: &Filter,
     after: Option<(DateTime<Utc>, String)>,
     limit: i64,
-) -> Result<Vec<Whole>, sqlx::Error> {
+) -> Result<Vec<Whole>, StoreError> {
     let (at, id) = after.unzip();
     let page = format!(
         "select {COLUMNS}, {WHOLE}
@@ -236,5 +162,101 @@ pub async fn whole_page(
         c = PARAMETERS + 3
     );
     let rows = filter.bind(sqlx::query(&page)).bind(at).bind(id).bind(limit).fetch_all(db).await?;
-    rows.iter().map(sqlx::FromRow::from_row).collect()
+    Ok(rows.iter().map(sqlx::FromRow::from_row).collect::<Result<_, sqlx::Error>>()?)
+}
+
+/// A message with some event's id that was rejected.
+#[derive(Debug, Clone, serde::Serialize, sqlx::FromRow)]
+#[serde(rename_all = "camelCase")]
+pub struct EventLetter {
+    #[sqlx(rename = "id")]
+    pub dead_letter_id: String,
+    pub reason: String,
+    pub detail: String,
+    pub status: LetterStatus,
+    pub attempts: i32,
+    pub first_seen_at: DateTime<Utc>,
+    pub last_seen_at: DateTime<Utc>,
+}
+
+/// The newest letters of an event, at most `limit`.
+///
+/// # Errors
+/// The database is away.
+pub async fn of_event(
+    db: &mut PgConnection,
+    tenant: &TenantId,
+    event: &EventId,
+    limit: i64,
+) -> Result<Vec<EventLetter>, sqlx::Error> {
+    sqlx::query_as(
+        "select id, reason, detail, status, attempts, first_seen_at, last_seen_at
+           from fis_dead_letter
+          where tenant_id = $1 and event_id = $2
+          order by last_seen_at desc, id
+          limit $3",
+    )
+    .bind(tenant.as_str())
+    .bind(event.as_str())
+    .bind(limit)
+    .fetch_all(db)
+    .await
+}
+
+/// The ids of the letters that a filter means, locked in id order; those that somebody else moves are left out.
+///
+/// # Errors
+/// The database is away.
+pub async fn lock_chosen(db: &mut PgConnection, filter: &Filter) -> Result<Vec<String>, sqlx::Error> {
+    // The text is put together from constants only.
+    let lock =
+        format!("select id from fis_dead_letter where {} order by id for update skip locked", filter.condition());
+    let rows = filter.bind(sqlx::query(&lock)).fetch_all(db).await?;
+    rows.iter().map(|row| row.try_get("id")).collect()
+}
+
+/// The ids of letters that a replay has sent and nobody has heard of, at most `most`, locked in id order. Letters whose event is held are
+/// left out: the event has its own retry.
+///
+/// # Errors
+/// The database is away.
+pub async fn lock_replaying(db: &mut PgConnection, replay: i64, most: i64) -> Result<Vec<String>, sqlx::Error> {
+    sqlx::query_scalar(
+        "select id from fis_dead_letter l
+          where l.replay_id = $1 and l.status = 'replaying'
+            and not exists (select from fis_held h where h.tenant_id = l.tenant_id and h.event_id = l.event_id)
+          order by id limit $2 for update skip locked",
+    )
+    .bind(replay)
+    .bind(most)
+    .fetch_all(db)
+    .await
+}
+
+/// The numbers of those letters that are not in the table any more; each letter comes with its number.
+///
+/// # Errors
+/// The database is away.
+pub async fn removed(db: &mut PgConnection, numbers: &[i64], ids: &[&str]) -> Result<Vec<i64>, sqlx::Error> {
+    sqlx::query_scalar(
+        "select m.n
+           from unnest($1::bigint[], $2::text[]) as m (n, id)
+           left join fis_dead_letter d using (id)
+          where d.id is null",
+    )
+    .bind(numbers)
+    .bind(ids)
+    .fetch_all(db)
+    .await
+}
+
+/// The number of settled letters that retention would remove.
+///
+/// # Errors
+/// The database is away.
+pub async fn prunable(db: &mut PgConnection, older_than: DateTime<Utc>) -> Result<i64, StoreError> {
+    let count = sqlx::query_scalar(
+        "select count(*) from fis_dead_letter where status in ('resolved', 'discarded') and settled_at < $1",
+    );
+    Ok(count.bind(older_than).fetch_one(db).await?)
 }
