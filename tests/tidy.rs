@@ -16,7 +16,7 @@ const FILE_LINES_MAX: usize = 300;
 const FUNCTION_LINES_MAX: usize = 70;
 
 /// Files that are longer than a sitting, with their size: they may shrink, never grow, and nothing may join them.
-const LONG_FILES: &[(&str, usize)] = &[("store/dead_letters/write.rs", 366), ("store/replays/write.rs", 337)];
+const LONG_FILES: &[(&str, usize)] = &[("store/dead_letters/write.rs", 362)];
 /// The same for functions.
 const LONG_FUNCTIONS: &[(&str, &str, usize)] = &[];
 

@@ -4,7 +4,7 @@
 use crate::domain::dead_letter::{DeadLetter, dead_letter_id};
 use crate::domain::disposition::Failure;
 use crate::domain::event::Identity;
-use crate::domain::money::Currency;
+use crate::domain::money::Worth;
 use crate::platform::amqp::{Delivery, Properties};
 
 /// The publisher's own message id, where a retry or a replay had to have another one.
@@ -19,7 +19,7 @@ const TRACEPARENT_BYTES_MAX: usize = 64;
 #[derive(Debug, Clone, Default)]
 pub struct EventFacts {
     pub identity: Identity,
-    pub money: Option<(rust_decimal::Decimal, Currency)>,
+    pub money: Worth,
     pub payload_hash: Option<String>,
 }
 

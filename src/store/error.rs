@@ -5,8 +5,8 @@ use crate::platform::postgres::Fault;
 /// The outcome of a statement, or of an act made of a few, that was not done.
 #[derive(Debug, thiserror::Error)]
 pub enum StoreError {
-    #[error("there is no {what}")]
-    NotFound { what: String },
+    #[error("there is no {what} `{name}`")]
+    NotFound { what: &'static str, name: String },
     /// Somebody was faster: nothing was done, look again.
     #[error("{what} changed meanwhile; nothing was done")]
     Changed { what: String },
@@ -30,7 +30,8 @@ impl From<sqlx::Error> for StoreError {
             sqlx::Error::Decode(_) | sqlx::Error::ColumnDecode { .. } | sqlx::Error::ColumnNotFound(_) => {
                 Self::Corrupt { what: "a row of the database".to_owned(), why: error.to_string() }
             }
-            sqlx::Error::RowNotFound => Self::NotFound { what: "such row".to_owned() },
+            // Whatever may be missing is asked for as an `Option`.
+            sqlx::Error::RowNotFound => Self::Corrupt { what: "an answer".to_owned(), why: "it has no row".to_owned() },
             error => match Fault::of(&error) {
                 Fault::Refused { sqlstate, message } => Self::Refused { sqlstate, message },
                 Fault::Away(_) => Self::Away(error),
@@ -44,11 +45,11 @@ mod tests {
     use super::*;
 
     #[test]
-    fn an_outage_a_missing_row_and_a_corrupt_one_are_told_apart() {
+    fn an_outage_and_a_corrupt_row_are_told_apart() {
         let io = sqlx::Error::Io(std::io::ErrorKind::ConnectionReset.into());
         assert!(matches!(StoreError::from(io), StoreError::Away(_)));
         assert!(matches!(StoreError::from(sqlx::Error::PoolTimedOut), StoreError::Away(_)));
-        assert!(matches!(StoreError::from(sqlx::Error::RowNotFound), StoreError::NotFound { .. }));
+        assert!(matches!(StoreError::from(sqlx::Error::RowNotFound), StoreError::Corrupt { .. }));
         let decode = sqlx::Error::Decode("`lost` is no LetterStatus".into());
         assert!(matches!(StoreError::from(decode), StoreError::Corrupt { why, .. } if why.contains("lost")));
     }

@@ -6,7 +6,7 @@ use std::collections::HashMap;
 use chrono::{DateTime, Utc};
 use sqlx::PgConnection;
 
-use super::columns::column;
+use super::column;
 use super::error::StoreError;
 use crate::domain::dead_letter::DeadLetter;
 use crate::domain::operator::Operator;

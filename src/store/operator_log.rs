@@ -4,7 +4,7 @@
 use chrono::{DateTime, Utc};
 use sqlx::PgConnection;
 
-use super::columns::column;
+use super::column;
 use super::error::StoreError;
 use super::letter_edits::StoredEdit;
 use crate::domain::letter::{Act, LetterStatus};

@@ -4,20 +4,17 @@
 use std::collections::HashSet;
 
 use chrono::{DateTime, NaiveDate, Utc};
-use rust_decimal::Decimal;
 use sqlx::postgres::PgArguments;
 use sqlx::query::Query;
 use sqlx::{PgConnection, Postgres, Row};
 
-use super::super::columns::{self, column};
+use super::super::{column, rows};
 use super::posting::lock_resolved;
 use crate::domain::chain::ChainedEntry;
 use crate::domain::dead_letter::DeadLetter;
 use crate::domain::ids::{EventId, EventType, TenantId, entry_id};
 use crate::domain::letter::Resolution;
-use crate::domain::money::Currency;
-
-type Money = Option<(Decimal, Currency)>;
+use crate::domain::money::Worth;
 
 /// A letter to write down. A batch has each letter once: an upsert cannot touch a row twice.
 #[derive(Debug)]
@@ -84,7 +81,7 @@ fn bind<'q>(
 pub struct Written {
     pub id: String,
     pub received_on: Option<NaiveDate>,
-    pub money: Money,
+    pub money: Worth,
     /// There was no such letter before.
     pub is_new: bool,
 }
@@ -114,7 +111,7 @@ pub async fn upsert_rejected(
         Ok(Written {
             id: row.try_get("id")?,
             received_on: row.try_get("received_on")?,
-            money: columns::money(row)?,
+            money: rows::worth(row)?,
             is_new: row.try_get("inserted")?,
         })
     };
@@ -217,7 +214,7 @@ pub struct Ended<'a> {
 pub struct Resolved {
     pub tenant_id: TenantId,
     pub received_on: NaiveDate,
-    pub money: Money,
+    pub money: Worth,
     pub entry_id: Option<String>,
     pub how: Resolution,
 }
@@ -262,9 +259,9 @@ pub async fn resolve(
     .await?;
     let resolved = |row: &sqlx::postgres::PgRow| {
         Ok(Resolved {
-            tenant_id: columns::tenant(row)?,
+            tenant_id: rows::tenant(row)?,
             received_on: row.try_get("received_on")?,
-            money: columns::money(row)?,
+            money: rows::worth(row)?,
             entry_id: row.try_get("entry_id")?,
             how: row.try_get("outcome")?,
         })
@@ -277,7 +274,7 @@ pub async fn resolve(
 pub struct Moved {
     pub tenant_id: TenantId,
     pub received_on: Option<NaiveDate>,
-    pub money: Money,
+    pub money: Worth,
 }
 
 /// Resolves the open letters whose events were posted from other messages: the publisher has sent them again, as they were or corrected.
@@ -307,7 +304,7 @@ pub async fn supersede(
     .fetch_all(db)
     .await?;
     let moved = |row: &sqlx::postgres::PgRow| {
-        let (tenant_id, money) = (columns::tenant(row)?, columns::money(row)?);
+        let (tenant_id, money) = (rows::tenant(row)?, rows::worth(row)?);
         Ok(Moved { tenant_id, received_on: row.try_get("received_on")?, money })
     };
     rows.iter().map(moved).collect()

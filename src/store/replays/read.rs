@@ -31,7 +31,7 @@ pub async fn find(db: &mut PgConnection, id: i64) -> Result<Replay, StoreError> 
         "select id, by, why, selection, letters, canary, rate, max_failures, state, created_at from fis_replay where id = $1",
     );
     let replay = replay.bind(id).fetch_optional(db).await?;
-    replay.ok_or_else(|| StoreError::NotFound { what: format!("replay {id}") })
+    replay.ok_or_else(|| StoreError::NotFound { what: "replay", name: id.to_string() })
 }
 
 /// A replay in a list.

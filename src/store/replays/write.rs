@@ -4,7 +4,7 @@
 use chrono::{DateTime, Utc};
 use sqlx::PgConnection;
 
-use super::super::columns::column;
+use super::super::column;
 use super::super::dead_letters::{Filter, PARAMETERS};
 use super::super::letter_edits::StoredEdit;
 use crate::domain::letter::ReplayState;
