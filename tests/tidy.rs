@@ -30,8 +30,9 @@ const LAYERS: &[(&str, &[&str])] = &[
     ("parking", &["domain", "platform"]),
     ("pipeline", &["domain", "platform", "intake", "journal", "outbox", "parking"]),
     ("admin", &["domain", "platform", "intake", "journal", "outbox", "parking"]),
+    ("desk", &["domain", "platform", "intake", "journal", "outbox", "parking", "pipeline"]),
     ("service", &["domain", "platform", "intake", "journal", "outbox", "parking", "pipeline", "admin"]),
-    ("cli", &["domain", "platform", "intake", "journal", "outbox", "parking", "pipeline", "admin", "service"]),
+    ("cli", &["domain", "platform", "intake", "journal", "outbox", "parking", "pipeline", "admin", "desk", "service"]),
 ];
 
 /// The crates the ledger's own words may be written with: values, hashes, dates and texts; nothing that does anything.

@@ -10,11 +10,11 @@ use std::process::ExitCode;
 use anyhow::Context;
 use serde_json::json;
 
+use crate::desk::Desk;
 use crate::domain::books::{Act, Books, Change, Mistake, Position, Thing};
 use crate::domain::period::Period;
 use crate::journal::books::{self, Against, BooksError, Outlook};
 use crate::platform::config::Config;
-use crate::platform::postgres::Postgres;
 
 /// Wrong usage: somebody has to confirm, and nobody is there.
 const NOT_CONFIRMED: u8 = 2;
@@ -125,7 +125,8 @@ impl Apply {
         if !self.json {
             plan::print(&outlook);
         }
-        self.warn_of_closing(&postgres, &source, &outlook).await?;
+        let desk = Desk { config: config.clone(), postgres: postgres.clone() };
+        self.warn_of_closing(&desk, &source, &outlook).await?;
         if outlook.plan.is_empty() {
             return self.done(&outlook, false, 0);
         }
@@ -141,7 +142,7 @@ impl Apply {
                 let outlook = Outlook { version: Some(applied.version), ..outlook };
                 let code = self.done(&outlook, applied.changed, applied.released)?;
                 if applied.changed && !self.json {
-                    self.offer(config, &postgres, &source, &by).await;
+                    self.offer(&desk, &source, &by).await;
                 }
                 Ok(code)
             }
@@ -151,14 +152,14 @@ impl Apply {
     }
 
     /// Money that is dated in a period to be closed, and not in the books.
-    async fn warn_of_closing(&self, postgres: &Postgres, source: &str, outlook: &Outlook) -> anyhow::Result<()> {
+    async fn warn_of_closing(&self, desk: &Desk, source: &str, outlook: &Outlook) -> anyhow::Result<()> {
         let Ok(books) = Books::parse(source, 0) else { return Ok(()) };
         let closes = |period: &&Period| {
             let is_closed = |change: &Change| change.act == Act::Closed && change.thing == Thing::Period;
             outlook.plan.changes.iter().any(|change| is_closed(change) && change.name == period.name)
         };
         for period in books.calendar.periods().iter().filter(closes) {
-            if let Some(warning) = super::dlq::offer::before_closing(postgres, &outlook.tenant_id, period).await? {
+            if let Some(warning) = super::dlq::offer::before_closing(desk, &outlook.tenant_id, period).await? {
                 eprintln!("fis: warning: {warning}");
             }
         }
@@ -166,9 +167,9 @@ impl Apply {
     }
 
     /// Dead letters that would now post. The books are in force whatever comes of this.
-    async fn offer(&self, config: &Config, postgres: &Postgres, source: &str, by: &str) {
+    async fn offer(&self, desk: &Desk, source: &str, by: &str) {
         let Ok(books) = Books::parse(source, 0) else { return };
-        if let Err(error) = super::dlq::offer::after_books(config, postgres, &books, by).await {
+        if let Err(error) = super::dlq::offer::after_books(desk, &books, by).await {
             eprintln!("fis: the books are in force, but not all dead letters could be tried: {error:#}");
         }
     }

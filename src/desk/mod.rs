@@ -3,6 +3,7 @@
 //! a hand; nothing here reads a terminal, prints, or chooses an exit code.
 
 mod error;
+pub mod letters;
 
 pub use error::{DeskError, Server};
 

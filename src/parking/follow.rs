@@ -3,7 +3,8 @@
 use chrono::{DateTime, Utc};
 use sqlx::{PgConnection, PgPool, Row};
 
-use super::replay::Operator;
+use super::replay::sign;
+use crate::domain::operator::Operator;
 
 /// How far a replay is. Every number is read from the tables, so that it is true after a crash too.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, serde::Serialize)]
@@ -148,7 +149,7 @@ pub async fn release(pool: &PgPool, replay: i64, who: &Operator) -> Result<u64, 
     let mut released = 0;
     loop {
         let mut transaction = pool.begin().await?;
-        who.sign(&mut transaction).await?;
+        sign(&mut transaction, who).await?;
         let ids: Vec<String> = sqlx::query_scalar(
             "select id from fis_dead_letter l
               where l.replay_id = $1 and l.status = 'replaying'

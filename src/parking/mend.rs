@@ -5,8 +5,9 @@ use chrono::{DateTime, Utc};
 use sqlx::{PgConnection, PgPool, Row};
 
 use super::filter::Filter;
-use super::replay::{Manner, Operator, Replay, Step, find, send_next};
+use super::replay::{Manner, Replay, Step, find, send_next, sign};
 use crate::domain::dead_letter::dead_letter_id;
+use crate::domain::operator::Operator;
 use crate::platform::amqp::Properties;
 use crate::platform::faults::{self, crash_point};
 
@@ -32,7 +33,7 @@ pub struct Edit {
 /// Nothing was stored and nothing sent.
 pub async fn edit(pool: &PgPool, edits: &[Edit], who: &Operator) -> Result<(Replay, Step), sqlx::Error> {
     let mut transaction = pool.begin().await?;
-    who.sign(&mut transaction).await?;
+    sign(&mut transaction, who).await?;
     let replay = insert_edits(&mut transaction, edits, who).await?;
     let count = i64::try_from(edits.len()).unwrap_or(i64::MAX);
     let step = send_next(&mut transaction, replay.id, count).await?;
@@ -56,8 +57,8 @@ async fn insert_edits(db: &mut PgConnection, edits: &[Edit], who: &Operator) -> 
     let id: i64 = sqlx::query_scalar(
         "insert into fis_replay (by, why, selection, canary, letters, state) values ($1, $2, $3, $4, $5, 'open') returning id",
     )
-    .bind(&who.by)
-    .bind(&who.why)
+    .bind(who.by())
+    .bind(who.why())
     .bind(format!("{} edited", edits.len()))
     .bind(manner.canary)
     .bind(i64::try_from(edits.len()).unwrap_or(i64::MAX))
@@ -86,8 +87,8 @@ async fn insert_edits(db: &mut PgConnection, edits: &[Edit], who: &Operator) -> 
     .bind(edits.iter().map(|edit| edit.letter_id.as_str()).collect::<Vec<_>>())
     .bind(edits.iter().map(|edit| edit.copy_id.as_str()).collect::<Vec<_>>())
     .bind(edits.iter().map(|edit| edit.body.as_slice()).collect::<Vec<_>>())
-    .bind(&who.by)
-    .bind(&who.why)
+    .bind(who.by())
+    .bind(who.why())
     .bind(id)
     .execute(&mut *db)
     .await?;
@@ -133,7 +134,7 @@ pub async fn discard(
     now: DateTime<Utc>,
 ) -> Result<Option<u64>, sqlx::Error> {
     let mut transaction = pool.begin().await?;
-    who.sign(&mut transaction).await?;
+    sign(&mut transaction, who).await?;
     // The text is put together from constants only.
     let lock =
         format!("select id from fis_dead_letter where {} order by id for update skip locked", filter.condition());
@@ -202,8 +203,8 @@ pub async fn prune(pool: &PgPool, older_than: DateTime<Utc>, who: &Operator) -> 
             return Ok(pruned);
         }
         sqlx::query("insert into fis_operator_log (by, act, why, detail) values ($1, 'prune', $2, $3)")
-            .bind(&who.by)
-            .bind(&who.why)
+            .bind(who.by())
+            .bind(who.why())
             .bind(format!("{step} letters settled before {}", older_than.to_rfc3339()))
             .execute(&mut *transaction)
             .await?;

@@ -6,6 +6,7 @@ use chrono::{DateTime, Utc};
 use sqlx::{PgConnection, PgPool, Row};
 
 use crate::domain::dead_letter::LETTER_HEADER;
+use crate::domain::operator::Operator;
 use crate::platform::amqp::{Delivery, Properties};
 use crate::platform::faults::{self, crash_point};
 
@@ -18,23 +19,14 @@ const MESSAGE_ID_HEADER: &str = "x-fis-message-id";
 /// A replay has all its retries before it, whatever it had behind it.
 const ATTEMPT_HEADER: &str = "x-fis-attempt";
 
-/// Who does it and why; written into the log with every move.
-#[derive(Debug, Clone)]
-pub struct Operator {
-    pub by: String,
-    pub why: String,
-}
-
-impl Operator {
-    /// Signs everything that this transaction moves.
-    pub(super) async fn sign(&self, db: &mut PgConnection) -> Result<(), sqlx::Error> {
-        sqlx::query("select set_config('fis.by', $1, true), set_config('fis.why', $2, true)")
-            .bind(&self.by)
-            .bind(&self.why)
-            .execute(db)
-            .await?;
-        Ok(())
-    }
+/// Signs everything that this transaction moves.
+pub(super) async fn sign(db: &mut PgConnection, who: &Operator) -> Result<(), sqlx::Error> {
+    sqlx::query("select set_config('fis.by', $1, true), set_config('fis.why', $2, true)")
+        .bind(who.by())
+        .bind(who.why())
+        .execute(db)
+        .await?;
+    Ok(())
 }
 
 /// How a replay goes about it.
@@ -107,7 +99,7 @@ pub struct Step {
 /// Nothing was sent by this step; or its commit got no answer, which the next step finds out.
 pub async fn step(pool: &PgPool, replay: i64, who: &Operator, most: i64) -> Result<Step, sqlx::Error> {
     let mut transaction = pool.begin().await?;
-    who.sign(&mut transaction).await?;
+    sign(&mut transaction, who).await?;
     let done = send_next(&mut transaction, replay, most).await?;
     crash_point(faults::BEFORE_REPLAY);
     transaction.commit().await?;

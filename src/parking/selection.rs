@@ -8,7 +8,8 @@ use rust_decimal::Decimal;
 use sqlx::{PgConnection, PgPool};
 
 use super::filter::{Filter, PARAMETERS};
-use super::replay::{Manner, Operator, Replay, find};
+use super::replay::{Manner, Replay, find};
+use crate::domain::operator::Operator;
 
 /// Letters that are written down at once: some ten milliseconds, and as long a pause, so that a large selection takes the live lane
 /// no processor for seconds.
@@ -32,8 +33,8 @@ pub async fn choose(pool: &PgPool, filter: &Filter, who: &Operator, manner: Mann
     let id: i64 = sqlx::query_scalar(
         "insert into fis_replay (by, why, selection, canary, rate, max_failures) values ($1, $2, $3, $4, $5, $6) returning id",
     )
-    .bind(&who.by)
-    .bind(&who.why)
+    .bind(who.by())
+    .bind(who.why())
     .bind(filter.words())
     .bind(manner.canary)
     .bind(manner.rate)

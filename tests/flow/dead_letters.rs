@@ -3,8 +3,9 @@
 
 use std::time::Duration;
 
+use fis::domain::operator::{Operator, Through};
 use fis::parking::filter::{Filter, Scope};
-use fis::parking::replay::{Manner, Operator, set_state};
+use fis::parking::replay::{Manner, set_state};
 use fis::parking::selection::choose;
 use serde_json::{Value, json};
 use sqlx::Row;
@@ -102,7 +103,7 @@ async fn exactly_what_was_seen_is_replayed_and_not_what_came_meanwhile() {
     let mut run = world.run().await;
     park(&world, &bad("seen", 3)).await;
     let filter = Filter { scope: Scope::Parked, reason: Some("unknown_account".to_owned()), ..Filter::default() };
-    let who = Operator { by: "anna".to_owned(), why: "test".to_owned() };
+    let who = Operator::new("anna", "test", Through::CommandLine).unwrap();
     let manner = Manner { canary: false, rate: None, max_failures: None };
     let replay = choose(&world.pool, &filter, &who, manner).await.unwrap();
     set_state(&world.pool, replay.id, "open").await.unwrap();
@@ -356,7 +357,7 @@ async fn a_replay_that_two_commands_resume_at_once_ends_for_both() {
     park(&world, &bad("b", 60)).await;
     world.apply_books(&mended()).await;
     let all = Filter { scope: Scope::Parked, ..Filter::default() };
-    let operator = Operator { by: "anna".to_owned(), why: "test".to_owned() };
+    let operator = Operator::new("anna", "test", Through::CommandLine).unwrap();
     let manner = Manner { canary: false, rate: Some(60), max_failures: None };
     let replay = choose(&world.pool, &all, &operator, manner).await.unwrap();
     set_state(&world.pool, replay.id, "open").await.unwrap();

@@ -1,15 +1,16 @@
 //! The feeding of a replay: steps of a bounded size, at a bounded rate, with as much under way as the service keeps up with, so that
 //! the live lane is not slowed and a stop takes effect at once. The canary's next step leaves only when the last one is resolved.
 
-use std::io::IsTerminal;
 use std::time::{Duration, Instant};
 
 use sqlx::PgPool;
 use tokio_util::sync::CancellationToken;
 
+use super::Progress;
 use super::window::Window;
-use crate::parking::follow::{Progress, heard, progress};
-use crate::parking::replay::{Operator, Replay, Step, set_state, step};
+use crate::domain::operator::Operator;
+use crate::parking::follow::{heard, progress};
+use crate::parking::replay::{Step, set_state, step};
 use crate::platform::postgres::others_connected;
 
 /// Letters per transaction: some ten milliseconds, since the commits of others wait for what it has written to reach the disk.
@@ -20,8 +21,9 @@ const CANARY: [i64; 3] = [1, 10, 100];
 const LAST_WORDS: Duration = Duration::from_secs(5);
 const LOOK: Duration = Duration::from_millis(50);
 
-/// How the feeding ended.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+/// The way in which the feeding ended.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, serde::Serialize)]
+#[serde(rename_all = "lowercase")]
 pub enum End {
     /// Everything is sent and heard of, or held.
     Done,
@@ -35,49 +37,43 @@ pub enum End {
     Released,
 }
 
-impl End {
-    pub fn word(self) -> &'static str {
-        match self {
-            Self::Done => "done",
-            Self::Sent => "sent",
-            Self::Interrupted => "interrupted",
-            Self::Failures => "failures",
-            Self::Held => "held",
-            Self::Silence => "silence",
-            Self::Released => "released",
-        }
-    }
+/// The eye of a hand on a replay: how long it waits, what it is shown, and how it says stop.
+pub struct Watch<'a> {
+    /// The outcome is waited for, not only the sending.
+    pub wait: bool,
+    /// The waiting ends when nothing has moved for so long.
+    pub patience: Duration,
+    /// The feeding stops cleanly after the step in hand.
+    pub stop: CancellationToken,
+    /// Told at every look how far the replay is.
+    pub progress: &'a (dyn Fn(&Progress) + Send + Sync),
 }
 
-pub struct Feed<'a> {
+pub(super) struct Feed<'a> {
     pub pool: &'a PgPool,
-    pub replay: Replay,
+    pub replay: i64,
     pub operator: Operator,
     pub canary: bool,
     pub rate: Option<i32>,
     pub max_failures: Option<i64>,
-    pub wait: bool,
-    pub patience: Duration,
+    pub watch: &'a Watch<'a>,
 }
 
 impl Feed<'_> {
     /// Feeds until everything is sent and heard of, or something stops it. What is not sent is parked all the time.
-    pub async fn run(&self) -> anyhow::Result<End> {
-        let stop = stop_signal()?;
-        let bar = bar(self.replay.letters);
-        let end = self.feed(&stop, &bar).await;
-        bar.finish_and_clear();
-        let end = end?;
+    pub async fn run(&self) -> Result<End, sqlx::Error> {
+        let end = self.feed().await?;
         if matches!(end, End::Done | End::Sent) {
-            set_state(self.pool, self.replay.id, "done").await?;
+            set_state(self.pool, self.replay, "done").await?;
         }
         Ok(end)
     }
 
-    async fn feed(&self, stop: &CancellationToken, bar: &indicatif::ProgressBar) -> anyhow::Result<End> {
-        let mut now = progress(&mut *self.pool.acquire().await?, self.replay.id).await?;
+    async fn feed(&self) -> Result<End, sqlx::Error> {
+        let stop = &self.watch.stop;
+        let mut now = progress(&mut *self.pool.acquire().await?, self.replay).await?;
         let mut pace = Pace::new(self.rate);
-        let mut window = match self.wait && others_connected(self.pool).await? {
+        let mut window = match self.watch.wait && others_connected(self.pool).await? {
             true => Window::new(now.heard(), Instant::now()),
             false => Window::open(Instant::now()),
         };
@@ -87,11 +83,11 @@ impl Feed<'_> {
             let before = now;
             let asked = Instant::now();
             if asked >= next_look {
-                now = heard(&mut *self.pool.acquire().await?, self.replay.id, now).await?;
+                now = heard(&mut *self.pool.acquire().await?, self.replay, now).await?;
                 window.learn(now.heard(), Instant::now());
                 // A look takes a while where many have failed; it must not keep the database busy.
                 next_look = Instant::now() + LOOK.max(asked.elapsed() * 4);
-                show(bar, &now);
+                (self.watch.progress)(&now);
             }
             let failed = self.max_failures.is_some_and(|most| now.failed > most);
             if failed && (now.under_way() == 0 || quiet_since.elapsed() > LAST_WORDS) {
@@ -105,19 +101,19 @@ impl Feed<'_> {
             }
             let most = if failed { 0 } else { self.room(&now, window.letters()).min(pace.allowed()) };
             if most > 0 {
-                let done = step(self.pool, self.replay.id, &self.operator, most).await?;
+                let done = step(self.pool, self.replay, &self.operator, most).await?;
                 pace.spent(done.sent);
                 now.sent += done.sent;
                 now.skipped += done.skipped;
                 now.left -= done.sent + done.skipped;
                 if done == Step::default() {
                     // Somebody else has sent or given up what was left of it.
-                    now = progress(&mut *self.pool.acquire().await?, self.replay.id).await?;
+                    now = progress(&mut *self.pool.acquire().await?, self.replay).await?;
                 }
             }
             if now != before {
                 quiet_since = Instant::now();
-            } else if quiet_since.elapsed() > self.patience && now.under_way() > 0 {
+            } else if quiet_since.elapsed() > self.watch.patience && now.under_way() > 0 {
                 return Ok(End::Silence);
             }
             if now == before || self.rate.is_some() || now.left == 0 {
@@ -131,7 +127,7 @@ impl Feed<'_> {
         }
     }
 
-    async fn ended(&self, now: &Progress) -> anyhow::Result<Option<End>> {
+    async fn ended(&self, now: &Progress) -> Result<Option<End>, sqlx::Error> {
         if self.canary && now.left > 0 && now.held > 0 && now.under_way() == 0 && self.room(now, 1) == 0 {
             return Ok(Some(End::Held));
         }
@@ -139,7 +135,7 @@ impl Feed<'_> {
         if sent_all && now.under_way() == 0 {
             return Ok(Some(End::Done));
         }
-        if sent_all && (!self.wait || !others_connected(self.pool).await?) {
+        if sent_all && (!self.watch.wait || !others_connected(self.pool).await?) {
             return Ok(Some(End::Sent));
         }
         Ok(None)
@@ -198,66 +194,26 @@ impl Pace {
     }
 }
 
-/// The first signal stops cleanly after the step in hand.
-fn stop_signal() -> anyhow::Result<CancellationToken> {
-    let stop = CancellationToken::new();
-    let mut terminate = tokio::signal::unix::signal(tokio::signal::unix::SignalKind::terminate())?;
-    let told = stop.clone();
-    tokio::spawn(async move {
-        tokio::select! {
-            _ = tokio::signal::ctrl_c() => {}
-            _ = terminate.recv() => {}
-        }
-        told.cancel();
-    });
-    Ok(stop)
-}
-
-fn bar(letters: i64) -> indicatif::ProgressBar {
-    if !std::io::stderr().is_terminal() {
-        return indicatif::ProgressBar::hidden();
-    }
-    let bar = indicatif::ProgressBar::new(u64::try_from(letters).unwrap_or(0));
-    let style = indicatif::ProgressStyle::with_template("{bar:24} {pos}/{len} {msg} {eta}");
-    if let Ok(style) = style {
-        bar.set_style(style);
-    }
-    bar
-}
-
-fn show(bar: &indicatif::ProgressBar, now: &Progress) {
-    bar.set_position(u64::try_from(now.resolved + now.failed + now.skipped).unwrap_or(0));
-    let held = if now.held > 0 { format!(", {} held", now.held) } else { String::new() };
-    bar.set_message(format!("{} posted, {} failed{held}, {} left", now.resolved, now.failed, now.left));
-}
-
 #[cfg(test)]
 mod tests {
     use super::super::window::LETTERS_MAX;
     use super::*;
-    use crate::platform::time;
+    use crate::domain::operator::Through;
 
-    fn feed(pool: &PgPool, canary: bool) -> Feed<'_> {
-        let replay = Replay {
-            id: 1,
-            by: String::new(),
-            why: String::new(),
-            selection: String::new(),
-            letters: 1000,
-            canary,
-            rate: None,
-            max_failures: None,
-            state: "open".to_owned(),
-            created_at: time::now(),
-        };
-        let operator = Operator { by: "a".to_owned(), why: "b".to_owned() };
-        Feed { pool, replay, operator, canary, rate: None, max_failures: None, wait: true, patience: LOOK }
+    fn watch() -> Watch<'static> {
+        Watch { wait: true, patience: LOOK, stop: CancellationToken::new(), progress: &|_| {} }
+    }
+
+    fn feed<'a>(pool: &'a PgPool, watch: &'a Watch<'a>, canary: bool) -> Feed<'a> {
+        let operator = Operator::new("a", "b", Through::Service).unwrap();
+        Feed { pool, replay: 1, operator, canary, rate: None, max_failures: None, watch }
     }
 
     #[tokio::test]
     async fn the_canary_sends_one_then_ten_then_a_hundred_then_the_rest() {
         let pool = PgPool::connect_lazy("postgres://localhost/none").unwrap();
-        let feed = feed(&pool, true);
+        let watch = watch();
+        let feed = feed(&pool, &watch, true);
         let room = |sent: i64, resolved: i64| {
             let now = Progress { selected: 5000, left: 5000 - sent, sent, resolved, ..Progress::default() };
             feed.room(&now, LETTERS_MAX)
@@ -271,7 +227,8 @@ mod tests {
     #[tokio::test]
     async fn what_is_under_way_is_bounded() {
         let pool = PgPool::connect_lazy("postgres://localhost/none").unwrap();
-        let feed = feed(&pool, false);
+        let watch = watch();
+        let feed = feed(&pool, &watch, false);
         let now = Progress { selected: 100_000, left: 50_000, sent: 905, resolved: 5, ..Progress::default() };
         assert_eq!(feed.room(&now, 900), 0);
         assert_eq!(feed.room(&now, 400), 0, "what is sent is sent");
