@@ -1,4 +1,4 @@
-//! The command line: one short file per command family. Text for people, `--json` for scripts on every reading command.
+//! The command line: one short file per command family. It parses and prints; the desk does and answers. Text for people, `--json` for scripts on every reading command.
 
 mod batch;
 mod bench;
@@ -16,26 +16,28 @@ mod receipt;
 mod revert;
 mod run;
 mod status;
+mod text;
 mod tie_out;
 mod topology;
 mod trial_balance;
+mod values;
 mod verify;
 
-use std::io::{ErrorKind, Write};
 use std::path::PathBuf;
 use std::process::ExitCode;
 
 use anyhow::Context;
-use chrono::NaiveDate;
 use clap::{Parser, Subcommand};
-use sqlx::PgConnection;
 
-use crate::domain::books::Books;
-use crate::domain::ids::TenantId;
-use crate::journal::books::in_force;
+use crate::desk::{Desk, migration};
 use crate::platform::config::Config;
 use crate::platform::postgres::Postgres;
 use crate::platform::telemetry;
+use text::{json_text, plural, print_json, print_text, printable, printable_within, table};
+use values::{acting, day, event, operator, parse_tenant, tenant};
+
+/// Wrong usage: somebody has to confirm, and nobody is there.
+const NOT_CONFIRMED: u8 = 2;
 
 /// The file that is read where none is named.
 const USUAL_FILE: &str = "fis.toml";
@@ -148,8 +150,7 @@ impl Cli {
 }
 
 async fn migrate(config: &Config) -> anyhow::Result<ExitCode> {
-    let postgres = Postgres::new(&config.database)?;
-    let (before, after) = postgres.migrate().await?;
+    let migration::Migration { before, after } = migration::migrate(config).await?;
     if before == after {
         println!("the database is at version {after} already");
     } else {
@@ -158,105 +159,7 @@ async fn migrate(config: &Config) -> anyhow::Result<ExitCode> {
     Ok(ExitCode::SUCCESS)
 }
 
-/// A database for a command that reads; refuses one of another version.
+/// The database of a command about dead letters; refuses one of another version.
 async fn database(config: &Config) -> anyhow::Result<Postgres> {
-    let postgres = Postgres::new(&config.database)?;
-    postgres.check_version().await?;
-    Ok(postgres)
-}
-
-/// A tenant's name as an argument.
-fn tenant(text: &str) -> Result<TenantId, String> {
-    TenantId::parse(text).map_err(|error| error.to_string())
-}
-
-/// A date in its one spelling, as in the books.
-fn day(text: &str) -> Result<NaiveDate, String> {
-    let date = text.parse::<NaiveDate>().ok().filter(|date| date.to_string() == text);
-    date.ok_or_else(|| "a date is written 2026-02-25".to_owned())
-}
-
-/// The books in force of a tenant that must exist.
-async fn books_of(db: &mut PgConnection, tenant: &TenantId) -> anyhow::Result<Books> {
-    in_force(db, tenant).await?.ok_or_else(|| anyhow::anyhow!("there is no tenant `{tenant}`"))
-}
-
-/// Writes a long text. A reader that has seen enough (`| head`) is no failure.
-fn print_text(text: &str) -> anyhow::Result<()> {
-    let mut stdout = std::io::stdout().lock();
-    match stdout.write_all(text.as_bytes()).and_then(|()| stdout.flush()) {
-        Err(error) if error.kind() != ErrorKind::BrokenPipe => Err(error.into()),
-        _ => Ok(()),
-    }
-}
-
-/// Characters of one value that a list shows.
-const SHOWN_MAX: usize = 120;
-
-/// What came from outside never drives the terminal: control characters and direction overrides are shown as codes.
-fn printable(text: &str) -> String {
-    printable_within(text, SHOWN_MAX)
-}
-
-/// The same with a limit of its own.
-fn printable_within(text: &str, most: usize) -> String {
-    let mut shown = String::with_capacity(text.len());
-    for (place, c) in text.chars().enumerate() {
-        if place == most {
-            shown.push('…');
-            break;
-        }
-        match c {
-            '\u{061c}' | '\u{200b}'..='\u{200f}' | '\u{feff}' | '\u{2028}'..='\u{202e}' | '\u{2066}'..='\u{2069}' => {
-                shown.extend(c.escape_unicode());
-            }
-            c if c.is_control() => shown.extend(c.escape_default()),
-            c => shown.push(c),
-        }
-    }
-    shown
-}
-
-fn table(header: &[&str]) -> comfy_table::Table {
-    let mut table = comfy_table::Table::new();
-    table.load_style(comfy_table::presets::UTF8_FULL_CONDENSED).set_header(header);
-    table
-}
-
-fn print_json(value: &impl serde::Serialize) -> anyhow::Result<()> {
-    println!("{}", serde_json::to_string_pretty(value)?);
-    Ok(())
-}
-
-fn plural(count: i64, noun: &str) -> String {
-    if count == 1 { format!("1 {noun}") } else { format!("{count} {noun}s") }
-}
-
-/// Who is at the keyboard, for what is recorded.
-fn operator() -> String {
-    std::env::var("USER").unwrap_or_else(|_| "unknown".to_owned())
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn what_came_from_outside_never_drives_the_terminal() {
-        assert_eq!(printable("a\u{1b}[31mb\nc\u{202e}d"), "a\\u{1b}[31mb\\nc\\u{202e}d");
-    }
-
-    #[test]
-    fn what_is_cut_short_shows_that_it_is() {
-        assert_eq!(printable(&"x".repeat(SHOWN_MAX)).chars().count(), SHOWN_MAX);
-        assert!(printable(&"x".repeat(SHOWN_MAX + 1)).ends_with("x…"));
-    }
-
-    #[test]
-    fn a_date_has_one_spelling() {
-        assert!(day("2026-02-25").is_ok());
-        for text in ["2026-2-25", " 2026-02-25", "2026-02-30", "25.02.2026", ""] {
-            assert!(day(text).is_err(), "{text}");
-        }
-    }
+    Ok(Desk::open(config).await?.postgres)
 }

@@ -11,8 +11,9 @@
 //! | 0 | [`platform`] | the client crates | `lapin` is named, the clock is read, a metric is named |
 //! | 1 | [`intake`], [`journal`], [`outbox`], [`parking`] (never one another) | layer 0 | SQL is written; Redis is spoken |
 //! | 2 | [`pipeline`] | 0–1 | a disposition (ledger word) becomes a settlement (AMQP word) |
-//! | 3 | [`service`] | below | a long-lived task is spawned and joined |
-//! | 4 | [`cli`], `main` | below | the terminal is written to, the process exits |
+//! | 3 | [`desk`] | 0–2 | an act or a question of a person is bounded, done and answered |
+//! | 4 | [`service`] | 0–2 | a long-lived task is spawned and joined |
+//! | 5 | [`cli`], `main` | below | the terminal is written to, the process exits |
 //!
 //! Start reading at [`pipeline`].
 

@@ -3,7 +3,7 @@
 
 mod http;
 mod loops;
-pub mod mirror;
+mod mirror;
 mod once;
 mod tasks;
 
@@ -159,7 +159,7 @@ async fn check_database(postgres: &Postgres, books: &BooksShelf) -> Result<(), S
 /// Refuses a topology that can lose messages.
 async fn check_topology(config: &Config) -> Result<(), ServiceError> {
     let topology = Topology::embedded().map_err(|error| ServiceError::Topology(error.to_string()))?;
-    let management = management(config)?;
+    let management = Management::of(&config.amqp)?;
     let connection = Connection::open(&config.amqp, "fis topology").await?;
     let findings = connection.check_topology(&topology, Some(&management)).await;
     connection.close().await;
@@ -172,25 +172,6 @@ async fn check_topology(config: &Config) -> Result<(), ServiceError> {
         tracing::warn!(object = %finding.object, expected = %finding.expected, found = %finding.found, "{}", finding.remedy);
     }
     Ok(())
-}
-
-/// The management API: where the configuration says, else on the brokers' hosts at its usual port.
-///
-/// # Errors
-/// The address cannot be read.
-pub fn management(config: &Config) -> Result<Management, ServiceError> {
-    let addresses = address::parse(&config.amqp)?;
-    let urls = match config.amqp.management_url.as_str() {
-        "" => addresses.iter().map(|address| format!("http://{}:15672", address.host)).collect::<Vec<_>>().join(","),
-        urls => urls.to_owned(),
-    };
-    // The nodes of a cluster share their users.
-    let (user, password, vhost) = match addresses.first() {
-        Some(first) => (first.user.as_str(), first.password.expose(), first.vhost.as_str()),
-        None => unreachable!("there is at least one address"),
-    };
-    Management::new(&urls, user, password, vhost)
-        .map_err(|error| ServiceError::Setting { name: "amqp.management_url", reason: error.to_string() })
 }
 
 fn start(config: &Config, parts: &Parts, health: &Health, tasks: &mut Tasks) {

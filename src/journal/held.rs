@@ -8,6 +8,7 @@ use sqlx::{PgConnection, PgPool, Row};
 use super::statements::lock_heads;
 use crate::domain::books::Books;
 use crate::domain::chain::ChainedEntry;
+use crate::domain::disposition::Reason;
 use crate::domain::ids::{EventId, TenantId};
 use crate::domain::waits_for::WaitsFor;
 
@@ -21,7 +22,7 @@ pub struct Held {
     pub tenant_id: String,
     pub event_id: String,
     pub event_type: String,
-    pub reason: String,
+    pub reason: Reason,
     pub detail: String,
     pub waits_for: Option<String>,
     pub attempts: i32,
@@ -34,7 +35,7 @@ pub struct Held {
 #[derive(Debug, Clone, Default)]
 pub struct HeldFilter {
     pub tenant: Option<TenantId>,
-    pub reason: Option<String>,
+    pub reason: Option<Reason>,
 }
 
 /// A page, the next to come back first, and how many there are in all.
@@ -51,7 +52,7 @@ pub async fn list(
         "select count(*) from fis_held where ($1::text is null or tenant_id = $1) and ($2::text is null or reason = $2)",
     )
     .bind(filter.tenant.as_ref().map(TenantId::as_str))
-    .bind(filter.reason.as_deref())
+    .bind(filter.reason.map(Reason::code))
     .fetch_one(&mut *db)
     .await?;
     let rows = sqlx::query(
@@ -62,7 +63,7 @@ pub async fn list(
           limit $3 offset $4",
     )
     .bind(filter.tenant.as_ref().map(TenantId::as_str))
-    .bind(filter.reason.as_deref())
+    .bind(filter.reason.map(Reason::code))
     .bind(limit)
     .bind(offset)
     .fetch_all(db)
@@ -71,11 +72,13 @@ pub async fn list(
 }
 
 pub(super) fn held(row: &sqlx::postgres::PgRow) -> Result<Held, sqlx::Error> {
+    let reason: &str = row.try_get("reason")?;
     Ok(Held {
         tenant_id: row.try_get("tenant_id")?,
         event_id: row.try_get("event_id")?,
         event_type: row.try_get("event_type")?,
-        reason: row.try_get("reason")?,
+        reason: Reason::from_code(reason)
+            .ok_or_else(|| sqlx::Error::Decode(format!("`{reason}` is no reason to hold an event").into()))?,
         detail: row.try_get("detail")?,
         waits_for: row.try_get("waits_for")?,
         attempts: row.try_get("attempts")?,
@@ -85,13 +88,27 @@ pub(super) fn held(row: &sqlx::postgres::PgRow) -> Result<Held, sqlx::Error> {
     })
 }
 
-/// What became of the wish to release an event.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+/// The fate of the wish to release an event.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, serde::Serialize)]
 pub enum Released {
+    #[serde(rename = "released")]
     Now,
     /// It is due, or on its way back already.
+    #[serde(rename = "due already")]
     Before,
+    #[serde(rename = "not held")]
     NotHeld,
+}
+
+impl Released {
+    #[must_use]
+    pub fn as_str(self) -> &'static str {
+        match self {
+            Self::Now => "released",
+            Self::Before => "due already",
+            Self::NotHeld => "not held",
+        }
+    }
 }
 
 /// Calls back the named events of one tenant.
@@ -159,7 +176,7 @@ async fn release_some(pool: &PgPool, filter: &HeldFilter) -> Result<u64, sqlx::E
     let freed: Vec<(String, String)> =
         sqlx::query_as(&free("h.tenant_id = any($1) and ($2::text is null or h.reason = $2)"))
             .bind(&tenants)
-            .bind(filter.reason.as_deref())
+            .bind(filter.reason.map(Reason::code))
             .fetch_all(&mut *transaction)
             .await?;
     let released = follow(&mut transaction, &freed).await?;

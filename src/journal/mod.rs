@@ -51,7 +51,7 @@ pub use decide::{Known, Original, Plan, Posted, Receipt, Verdict, decide};
 pub use draft::{Draft, Heads, draft};
 pub use item::{Item, ItemFacts, RetryMessage, Source, Step};
 pub use post::{Committed, DraftError, PostError, Rehearsal, drop_unique, post, post_draft, rehearse};
-pub use receipt::{Account, Letter, account_of};
+pub use receipt::{Account, Letter, PostedEntry, account_of};
 pub use received::{Arrival, Column, Counts, Passage};
 pub use revert::{RevertError, revert};
 pub use tally::{BatchProgress, Member, Progress};

@@ -14,6 +14,7 @@ mod commands;
 mod configuration;
 mod dead_letters;
 mod dead_letters_looking;
+mod desk;
 mod dialects;
 mod duplicates;
 mod edges;

@@ -10,7 +10,6 @@ use crate::platform::amqp::{Connection, address};
 use crate::platform::config::{self, Config};
 use crate::platform::postgres::Postgres;
 use crate::platform::redis::{Redis, RedisError};
-use crate::service;
 
 pub struct Place {
     pub config: Config,
@@ -31,7 +30,7 @@ impl Place {
     pub async fn make(config: &Config) -> anyhow::Result<Self> {
         let name = format!("fis_bench_{:08x}", fastrand::u32(..));
         let admin = Postgres::new(&config.database)?;
-        let management = service::management(config)?;
+        let management = Management::of(&config.amqp)?;
         // The service goes on without a Redis that is slow; the bench waits for it.
         let redis = Redis::new(&config::Redis { timeout_ms: REDIS_PATIENCE_MS, ..config.redis.clone() })?;
         let user = address::parse(&config.amqp)?.into_iter().next().map(|first| first.user).unwrap_or_default();

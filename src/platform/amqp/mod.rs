@@ -31,6 +31,8 @@ pub enum AmqpError {
         "setting `amqp.url`: the address {place} names another virtual host than the first one; all must name the same"
     )]
     Vhosts { place: String },
+    #[error("setting `amqp.management_url`: {reason}")]
+    ManagementUrl { reason: String },
     #[error("no broker answers: {}", told(tried))]
     Nowhere { tried: Vec<(String, AmqpError)> },
     #[error("the broker did not answer within {milliseconds} ms while trying to {what}")]
@@ -46,7 +48,7 @@ impl AmqpError {
     #[must_use]
     pub fn needs_a_person(&self) -> bool {
         match self {
-            Self::Url { .. } | Self::Vhosts { .. } => true,
+            Self::Url { .. } | Self::Vhosts { .. } | Self::ManagementUrl { .. } => true,
             // One node may be starting or shut out; as long as another is merely away, waiting may help.
             Self::Nowhere { tried } => tried.iter().all(|(_, error)| error.needs_a_person()),
             Self::Broker { reason, .. } => reason.contains("ACCESS_REFUSED") || reason.contains("NOT_ALLOWED"),

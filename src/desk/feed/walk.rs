@@ -1,16 +1,16 @@
-//! A walk along the stream: to the end of what was there when it began, or for ever.
+//! A walk along the stream: to the end of what was there when it began, or for ever. Silence before that end is an error, never the end.
 
 use std::time::Duration;
 
-use anyhow::Context;
 use tokio::time::timeout;
 
 use super::STREAM;
+use crate::desk::{DeskError, Server};
 use crate::platform::amqp::{Connection, Delivery, Offset, StreamReader};
 
 pub struct Walk {
     reader: StreamReader,
-    /// Where it ends; `None`: never.
+    /// The last offset; `None`: the walk never ends.
     pub end: Option<u64>,
     at: Option<u64>,
     from: Offset,
@@ -19,7 +19,7 @@ pub struct Walk {
 
 impl Walk {
     /// A walk that ends; `None`: there is nothing to walk along.
-    pub async fn to_the_end(connection: &Connection, from: Offset) -> anyhow::Result<Option<Self>> {
+    pub async fn to_the_end(connection: &Connection, from: Offset) -> Result<Option<Self>, DeskError> {
         let Some(end) = StreamReader::end(connection, STREAM).await? else { return Ok(None) };
         match from {
             Offset::Next => return Ok(None),
@@ -30,7 +30,7 @@ impl Walk {
         Ok(Some(Self { end: Some(end), ..walk }))
     }
 
-    pub async fn for_ever(connection: &Connection, from: Offset) -> anyhow::Result<Self> {
+    pub async fn for_ever(connection: &Connection, from: Offset) -> Result<Self, DeskError> {
         let reader = StreamReader::open(connection, STREAM, from).await?;
         Ok(Self { reader, end: None, at: None, from, patience: connection.timeout() })
     }
@@ -38,8 +38,8 @@ impl Walk {
     /// The next message; `None` at the end.
     ///
     /// # Errors
-    /// The session is lost, or the broker is silent before the end: that is never taken for the end.
-    pub async fn next(&mut self) -> anyhow::Result<Option<(u64, Delivery)>> {
+    /// The session is lost, or the broker is silent before the end.
+    pub async fn next(&mut self) -> Result<Option<(u64, Delivery)>, DeskError> {
         let Some(end) = self.end else { return Ok(Some(self.reader.next().await?)) };
         if self.at.is_some_and(|at| at >= end) {
             return Ok(None);
@@ -49,10 +49,10 @@ impl Walk {
             // Nothing has been written since then.
             Err(_) if self.at.is_none() && matches!(self.from, Offset::Since(_)) => return Ok(None),
             Err(silence) => {
-                return Err(silence).with_context(|| {
-                    let at = self.at.map_or("its beginning".to_owned(), |at| format!("offset {at}"));
-                    format!("the broker is silent after {at} of the stream, which reaches to offset {end}")
-                });
+                let at = self.at.map_or("its beginning".to_owned(), |at| format!("offset {at}"));
+                let why =
+                    format!("the broker is silent after {at} of the stream, which reaches to offset {end}: {silence}");
+                return Err(DeskError::Away { server: Server::Broker, why });
             }
         };
         self.at = Some(next.0);
