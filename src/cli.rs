@@ -1,4 +1,5 @@
-//! The command line: one short file per command family. It parses and prints; the desk does and answers. Text for people, `--json` for scripts on every reading command.
+//! The command line: one short file per command family. It parses and prints; the desk does and answers. Text for people, `--json`
+//! for scripts on every reading command.
 
 mod batch;
 mod bench;

@@ -31,7 +31,7 @@ pub enum DeskError {
     /// The file of books has mistakes, each with its place; nothing was changed.
     #[error("the books have {} mistakes", mistakes.len())]
     Mistakes { mistakes: Vec<Mistake> },
-    /// The configuration of this program is wrong: no other request can mend it.
+    /// The configuration, or the version of the database, does not fit this program: no other request can mend it.
     #[error("{why}")]
     Setting { why: String },
     #[error("there is no {what} `{name}`")]
@@ -75,13 +75,24 @@ impl From<OperatorError> for DeskError {
 
 impl From<AmqpError> for DeskError {
     fn from(error: AmqpError) -> Self {
-        Self::Away { server: Server::Broker, why: error.to_string() }
+        let why = error.to_string();
+        match error {
+            AmqpError::Url { .. } | AmqpError::Vhosts { .. } | AmqpError::ManagementUrl { .. } => Self::Setting { why },
+            _ => Self::Away { server: Server::Broker, why },
+        }
     }
 }
 
 impl From<PostgresError> for DeskError {
     fn from(error: PostgresError) -> Self {
-        Self::Away { server: Server::Postgres, why: whole_text(&error) }
+        let why = whole_text(&error);
+        match error {
+            PostgresError::Url
+            | PostgresError::Behind { .. }
+            | PostgresError::Ahead { .. }
+            | PostgresError::Changed { .. } => Self::Setting { why },
+            PostgresError::Sql(_) | PostgresError::Migrate(_) => Self::Away { server: Server::Postgres, why },
+        }
     }
 }
 
