@@ -1,11 +1,11 @@
-//! The command line: one short file per command family. Text for people, `--json` for scripts on every reading command.
+//! The command line: one short file per command family. It parses and prints; the desk does and answers. Text for people, `--json`
+//! for scripts on every reading command.
 
 mod batch;
-mod bench;
 mod books;
 mod checkpoint;
-mod demo;
 mod dlq;
+mod exit;
 mod export;
 mod feed;
 mod held;
@@ -16,26 +16,30 @@ mod receipt;
 mod revert;
 mod run;
 mod status;
+mod text;
 mod tie_out;
 mod topology;
 mod trial_balance;
+mod values;
 mod verify;
 
-use std::io::{ErrorKind, Write};
 use std::path::PathBuf;
 use std::process::ExitCode;
 
 use anyhow::Context;
-use chrono::NaiveDate;
 use clap::{Parser, Subcommand};
-use sqlx::PgConnection;
 
-use crate::domain::books::Books;
-use crate::domain::ids::TenantId;
-use crate::journal::books::in_force;
-use crate::platform::config::Config;
-use crate::platform::postgres::Postgres;
+use crate::desk::migration;
+use crate::platform::config::{self, Config};
 use crate::platform::telemetry;
+use crate::service::ServiceError;
+use text::{json_text, plural, print_json, print_text, printable, printable_within, table};
+use values::{acting, day, event, operator, parse_tenant, tenant};
+
+pub use exit::failure;
+
+/// Wrong usage: somebody has to confirm, and nobody is there.
+const NOT_CONFIRMED: u8 = 2;
 
 /// The file that is read where none is named.
 const USUAL_FILE: &str = "fis.toml";
@@ -97,10 +101,6 @@ enum Command {
     Verify(verify::Verify),
     /// The end of every chain, signed, to be kept elsewhere
     Checkpoint(checkpoint::CheckpointCommand),
-    /// How fast a backlog becomes a ledger, beside the limit of the same machine
-    Bench(bench::Bench),
-    /// Ten thousand sample events through the whole service
-    Demo(demo::Demo),
 }
 
 impl Cli {
@@ -108,9 +108,12 @@ impl Cli {
     /// The command failed; the error says why, and what to do.
     pub async fn run(self) -> anyhow::Result<ExitCode> {
         let config = self.config()?;
-        let command_name_is_run = matches!(self.command, Command::Run(_));
-        if command_name_is_run {
-            telemetry::start(&config.log).map_err(anyhow::Error::msg)?;
+        let strangers = config::strangers(environment().map(|(name, _)| name));
+        if matches!(self.command, Command::Run(_)) {
+            telemetry::start(&config.log).map_err(|reason| ServiceError::Setting { name: "log.filter", reason })?;
+            strangers.iter().for_each(|warning| tracing::warn!("{warning}"));
+        } else {
+            strangers.iter().for_each(|warning| eprintln!("fis: {warning}"));
         }
         match self.command {
             Command::Run(run) => run.run(config).await,
@@ -132,8 +135,6 @@ impl Cli {
             Command::Feed(command) => command.run(&config).await,
             Command::Verify(verify) => verify.run(&config).await,
             Command::Checkpoint(checkpoint) => checkpoint.run(&config).await,
-            Command::Bench(bench) => bench.run(&config).await,
-            Command::Demo(demo) => demo.run(&config).await,
         }
     }
 
@@ -141,122 +142,20 @@ impl Cli {
         let named = self.config.clone().or_else(|| std::env::var_os("FIS_CONFIG").map(PathBuf::from));
         let usual = || Some(PathBuf::from(USUAL_FILE)).filter(|path| path.exists());
         let file = named.or_else(usual);
-        let environment =
-            std::env::vars_os().filter_map(|(name, value)| Some((name.into_string().ok()?, value.into_string().ok()?)));
-        Config::load(file.as_deref(), environment).context("the configuration is wrong")
+        Config::load(file.as_deref(), environment()).context("the configuration is wrong")
     }
 }
 
+fn environment() -> impl Iterator<Item = (String, String)> {
+    std::env::vars_os().filter_map(|(name, value)| Some((name.into_string().ok()?, value.into_string().ok()?)))
+}
+
 async fn migrate(config: &Config) -> anyhow::Result<ExitCode> {
-    let postgres = Postgres::new(&config.database)?;
-    let (before, after) = crate::store::schema::migrate(&postgres).await?;
+    let migration::Migration { before, after } = migration::migrate(config).await?;
     if before == after {
         println!("the database is at version {after} already");
     } else {
         println!("migrated the database from version {before} to {after}");
     }
     Ok(ExitCode::SUCCESS)
-}
-
-/// A database for a command that reads; refuses one of another version.
-async fn database(config: &Config) -> anyhow::Result<Postgres> {
-    let postgres = Postgres::new(&config.database)?;
-    crate::store::schema::check_version(&postgres).await?;
-    Ok(postgres)
-}
-
-/// A tenant's name as an argument.
-fn tenant(text: &str) -> Result<TenantId, String> {
-    TenantId::parse(text).map_err(|error| error.to_string())
-}
-
-/// A date in its one spelling, as in the books.
-fn day(text: &str) -> Result<NaiveDate, String> {
-    let date = text.parse::<NaiveDate>().ok().filter(|date| date.to_string() == text);
-    date.ok_or_else(|| "a date is written 2026-02-25".to_owned())
-}
-
-/// The books in force of a tenant that must exist.
-async fn books_of(db: &mut PgConnection, tenant: &TenantId) -> anyhow::Result<Books> {
-    in_force(db, tenant).await?.ok_or_else(|| anyhow::anyhow!("there is no tenant `{tenant}`"))
-}
-
-/// Writes a long text. A reader that has seen enough (`| head`) is no failure.
-fn print_text(text: &str) -> anyhow::Result<()> {
-    let mut stdout = std::io::stdout().lock();
-    match stdout.write_all(text.as_bytes()).and_then(|()| stdout.flush()) {
-        Err(error) if error.kind() != ErrorKind::BrokenPipe => Err(error.into()),
-        _ => Ok(()),
-    }
-}
-
-/// Characters of one value that a list shows.
-const SHOWN_MAX: usize = 120;
-
-/// What came from outside never drives the terminal: control characters and direction overrides are shown as codes.
-fn printable(text: &str) -> String {
-    printable_within(text, SHOWN_MAX)
-}
-
-/// The same with a limit of its own.
-fn printable_within(text: &str, most: usize) -> String {
-    let mut shown = String::with_capacity(text.len());
-    for (place, c) in text.chars().enumerate() {
-        if place == most {
-            shown.push('…');
-            break;
-        }
-        match c {
-            '\u{061c}' | '\u{200b}'..='\u{200f}' | '\u{feff}' | '\u{2028}'..='\u{202e}' | '\u{2066}'..='\u{2069}' => {
-                shown.extend(c.escape_unicode());
-            }
-            c if c.is_control() => shown.extend(c.escape_default()),
-            c => shown.push(c),
-        }
-    }
-    shown
-}
-
-fn table(header: &[&str]) -> comfy_table::Table {
-    let mut table = comfy_table::Table::new();
-    table.load_style(comfy_table::presets::UTF8_FULL_CONDENSED).set_header(header);
-    table
-}
-
-fn print_json(value: &impl serde::Serialize) -> anyhow::Result<()> {
-    println!("{}", serde_json::to_string_pretty(value)?);
-    Ok(())
-}
-
-fn plural(count: i64, noun: &str) -> String {
-    if count == 1 { format!("1 {noun}") } else { format!("{count} {noun}s") }
-}
-
-/// Who is at the keyboard, for what is recorded.
-fn operator() -> String {
-    std::env::var("USER").unwrap_or_else(|_| "unknown".to_owned())
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn what_came_from_outside_never_drives_the_terminal() {
-        assert_eq!(printable("a\u{1b}[31mb\nc\u{202e}d"), "a\\u{1b}[31mb\\nc\\u{202e}d");
-    }
-
-    #[test]
-    fn what_is_cut_short_shows_that_it_is() {
-        assert_eq!(printable(&"x".repeat(SHOWN_MAX)).chars().count(), SHOWN_MAX);
-        assert!(printable(&"x".repeat(SHOWN_MAX + 1)).ends_with("x…"));
-    }
-
-    #[test]
-    fn a_date_has_one_spelling() {
-        assert!(day("2026-02-25").is_ok());
-        for text in ["2026-2-25", " 2026-02-25", "2026-02-30", "25.02.2026", ""] {
-            assert!(day(text).is_err(), "{text}");
-        }
-    }
 }

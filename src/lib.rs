@@ -9,10 +9,12 @@
 //! |---|---|---|---|
 //! | 0 | [`domain`] | no client crate | money is added, an entry balanced, a hash made, a failure given its disposition |
 //! | 0 | [`platform`] | the client crates | `lapin` is named, the clock is read, a metric is named |
-//! | 1 | [`intake`], [`journal`], [`outbox`], [`parking`] (never one another) | layer 0 | SQL is written; Redis is spoken |
-//! | 2 | [`pipeline`] | 0–1 | a disposition (ledger word) becomes a settlement (AMQP word) |
-//! | 3 | [`service`] | below | a long-lived task is spawned and joined |
-//! | 4 | [`cli`], `main` | below | the terminal is written to, the process exits |
+//! | 1 | [`store`] | layer 0 | SQL is written; a table is written by one file |
+//! | 2 | [`intake`], [`journal`], [`outbox`], [`parking`] (never one another) | 0–1 | an event, an entry, an announcement, a letter is decided about; Redis is spoken |
+//! | 3 | [`pipeline`] | 0–2 | a disposition (ledger word) becomes a settlement (AMQP word) |
+//! | 4 | [`desk`] | 0–3 | an act is bounded, logged and done |
+//! | 5 | [`service`] | below | a long-lived task is spawned and joined |
+//! | 6 | [`cli`], `main` | below | the terminal is written to, the process exits |
 //!
 //! Start reading at [`pipeline`].
 

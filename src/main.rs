@@ -1,9 +1,10 @@
-//! The executable: parse, hand over, choose the exit code. 0 done, 1 failed, 2 wrong usage.
+//! The executable: parse, hand over, choose the exit code. 0 done, 1 failed, 2 wrong usage or a wrong
+//! configuration.
 
 use std::process::ExitCode;
 
 use clap::Parser;
-use fis::cli::Cli;
+use fis::cli::{Cli, failure};
 
 fn main() -> ExitCode {
     // Before anything can speak TLS: two providers may be compiled in by features, one is chosen here.
@@ -21,7 +22,7 @@ fn main() -> ExitCode {
         Ok(code) => code,
         Err(error) => {
             eprintln!("fis: {error:#}");
-            ExitCode::FAILURE
+            failure(&error)
         }
     };
     // Whatever still runs in the background is of no interest any more.

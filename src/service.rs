@@ -3,7 +3,7 @@
 
 mod http;
 mod loops;
-pub mod mirror;
+mod mirror;
 mod once;
 mod tasks;
 
@@ -35,6 +35,8 @@ use tasks::Tasks;
 pub enum ServiceError {
     #[error("setting `{name}`: {reason}")]
     Setting { name: &'static str, reason: String },
+    #[error("setting `http.addr`: cannot listen on {addr}")]
+    Listen { addr: String, source: std::io::Error },
     #[error("the broker's topology can lose messages\n\n{0}")]
     Topology(String),
     #[error(transparent)]
@@ -59,11 +61,9 @@ pub async fn run(config: Config, once: bool, stop: CancellationToken) -> Result<
     let health = Health::default();
     let mut tasks = Tasks::default();
     if !once {
-        let listener =
-            tokio::net::TcpListener::bind(&config.http.addr).await.map_err(|error| ServiceError::Setting {
-                name: "http.addr",
-                reason: format!("cannot listen on {}: {error}", config.http.addr),
-            })?;
+        let addr = config.http.addr.clone();
+        let listener = tokio::net::TcpListener::bind(&addr).await;
+        let listener = listener.map_err(|source| ServiceError::Listen { addr, source })?;
         let metrics = metrics::install().map_err(|reason| ServiceError::Setting { name: "http.addr", reason })?;
         let (health, stop) = (health.clone(), tasks.last.clone());
         tasks.spawn("http", async move { http::serve(listener, metrics, health, &stop).await });
@@ -77,7 +77,7 @@ pub async fn run(config: Config, once: bool, stop: CancellationToken) -> Result<
     if once {
         let (config, parts, stop) = (config.clone(), parts.clone(), stop.clone());
         tasks.spawn_ending("once", async move {
-            once::drained(&config, &parts.edges.postgres, &parts.pipeline, &stop).await
+            once::drained(&config, &parts.edges.postgres, &parts.pipeline, &stop).await;
         });
     }
     let ended = tasks.watch(&stop).await;
@@ -170,12 +170,15 @@ async fn check_database(postgres: &Postgres, books: &BooksShelf) -> Result<(), S
 /// Refuses a topology that can lose messages.
 async fn check_topology(config: &Config) -> Result<(), ServiceError> {
     let topology = Topology::embedded().map_err(|error| ServiceError::Topology(error.to_string()))?;
-    let management = management(config)?;
+    let management = Management::of(&config.amqp)?;
     let connection = Connection::open(&config.amqp, "fis topology").await?;
     let findings = connection.check_topology(&topology, Some(&management)).await;
     connection.close().await;
-    let findings =
-        findings.map_err(|error| AmqpError::Broker { what: "look at the topology", reason: error.to_string() })?;
+    let findings = findings.map_err(|error| AmqpError::Broker {
+        what: "look at the topology",
+        code: error.code(),
+        reason: error.to_string(),
+    })?;
     if is_lossy(&findings) {
         return Err(ServiceError::Topology(report(&findings)));
     }
@@ -183,25 +186,6 @@ async fn check_topology(config: &Config) -> Result<(), ServiceError> {
         tracing::warn!(object = %finding.object, expected = %finding.expected, found = %finding.found, "{}", finding.remedy);
     }
     Ok(())
-}
-
-/// The management API: where the configuration says, else on the brokers' hosts at its usual port.
-///
-/// # Errors
-/// The address cannot be read.
-pub fn management(config: &Config) -> Result<Management, ServiceError> {
-    let addresses = address::parse(&config.amqp)?;
-    let urls = match config.amqp.management_url.as_str() {
-        "" => addresses.iter().map(|address| format!("http://{}:15672", address.host)).collect::<Vec<_>>().join(","),
-        urls => urls.to_owned(),
-    };
-    // The nodes of a cluster share their users.
-    let (user, password, vhost) = match addresses.first() {
-        Some(first) => (first.user.as_str(), first.password.expose(), first.vhost.as_str()),
-        None => unreachable!("there is at least one address"),
-    };
-    Management::new(&urls, user, password, vhost)
-        .map_err(|error| ServiceError::Setting { name: "amqp.management_url", reason: error.to_string() })
 }
 
 fn start(config: &Config, parts: &Parts, tasks: &mut Tasks) {

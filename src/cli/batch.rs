@@ -2,12 +2,10 @@
 
 use std::process::ExitCode;
 
-use serde_json::json;
-
 use super::printable;
+use crate::desk::{Desk, DeskError};
 use crate::domain::ids::{EventId, TenantId};
 use crate::platform::config::Config;
-use crate::store::batches::find_batch;
 
 #[derive(clap::Subcommand)]
 pub enum BatchCommand {
@@ -16,7 +14,7 @@ pub enum BatchCommand {
         #[arg(long, value_parser = super::tenant)]
         tenant: TenantId,
         /// The batch's id
-        #[arg(value_parser = super::held::event)]
+        #[arg(value_parser = super::event)]
         id: EventId,
         #[arg(long)]
         json: bool,
@@ -26,33 +24,20 @@ pub enum BatchCommand {
 impl BatchCommand {
     pub async fn run(self, config: &Config) -> anyhow::Result<ExitCode> {
         let Self::Show { tenant, id, json } = self;
-        let postgres = super::database(config).await?;
-        let Some(batch) = find_batch(&mut *postgres.pool.acquire().await?, &tenant, &id).await? else {
-            anyhow::bail!("no member of batch `{}` of {tenant} has come", printable(id.as_str()));
+        let shown = printable(id.as_str());
+        let batch = match Desk::open(config).await?.batch(&tenant, &id).await {
+            Err(DeskError::NotFound { .. }) => anyhow::bail!("no member of batch `{shown}` of {tenant} has come"),
+            batch => batch?,
         };
-        let progress = &batch.progress;
-        let status = if progress.completed { "COMPLETED" } else { "RUNNING" };
         if json {
-            super::print_json(&json!({
-                "tenantId": tenant.as_str(),
-                "batchId": id.as_str(),
-                "status": status,
-                "total": progress.total(),
-                "done": progress.done(),
-                "posted": progress.posted,
-                "rejected": progress.rejected,
-                "ignored": progress.ignored,
-                "firstSeenAt": batch.first_seen_at,
-                "updatedAt": batch.updated_at,
-                "completedAt": batch.completed_at,
-            }))?;
+            super::print_json(&batch)?;
             return Ok(ExitCode::SUCCESS);
         }
-        let total = progress.total().map_or("an unknown number".to_owned(), |total| total.to_string());
-        println!("batch {} of {tenant}: {status}, {} of {total} done", printable(id.as_str()), progress.done());
-        println!("posted    {}", progress.posted);
-        println!("rejected  {}", progress.rejected);
-        println!("ignored   {}", progress.ignored);
+        let total = batch.total.map_or("an unknown number".to_owned(), |total| total.to_string());
+        println!("batch {shown} of {tenant}: {}, {} of {total} done", batch.status.as_str(), batch.done);
+        println!("posted    {}", batch.posted);
+        println!("rejected  {}", batch.rejected);
+        println!("ignored   {}", batch.ignored);
         Ok(ExitCode::SUCCESS)
     }
 }

@@ -3,22 +3,17 @@
 
 mod plan;
 
-use std::io::{BufRead, IsTerminal, Write};
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 
 use anyhow::Context;
-use serde_json::json;
 
-use crate::domain::books::{Act, Books, Change, Mistake, Position, Thing};
-use crate::domain::period::Period;
-use crate::journal::books::{self, Against, BooksError, Outlook};
+use super::{acting, text};
+use crate::desk::books::{ApplyBooks, BooksChange, BooksCheck, check};
+use crate::desk::{Desk, DeskError};
+use crate::domain::books::{Books, Mistake, Position};
+use crate::domain::operator::Operator;
 use crate::platform::config::Config;
-use crate::platform::postgres::Postgres;
-use crate::store::books as stored;
-
-/// Wrong usage: somebody has to confirm, and nobody is there.
-const NOT_CONFIRMED: u8 = 2;
 
 #[derive(clap::Subcommand)]
 pub enum BooksCommand {
@@ -65,7 +60,7 @@ pub struct Apply {
 impl BooksCommand {
     pub async fn run(self, config: &Config) -> anyhow::Result<ExitCode> {
         match self {
-            Self::Check { file, json } => check(&file, json),
+            Self::Check { file, json } => look(&file, json),
             Self::Apply(apply) => apply.run(config).await,
             Self::Show { tenant, version, json } => show(config, &tenant, version, json).await,
             Self::Versions { tenant, json } => versions(config, &tenant, json).await,
@@ -77,29 +72,41 @@ fn read(file: &Path) -> anyhow::Result<String> {
     std::fs::read_to_string(file).with_context(|| format!("cannot read {}", file.display()))
 }
 
-fn check(file: &Path, json: bool) -> anyhow::Result<ExitCode> {
-    match Books::parse(&read(file)?, 0) {
-        Ok(books) => {
-            let (tenant, accounts, rules) = (&books.tenant_id, books.accounts().count(), books.rules().len());
-            if json {
-                let told = json!({ "file": file, "tenantId": tenant.as_str(), "accounts": accounts, "rules": rules, "mistakes": [] });
-                super::print_json(&told)?;
-            } else {
-                println!("{}: books of {tenant}, {accounts} accounts, {rules} rules, no mistakes", file.display());
-            }
-            Ok(ExitCode::SUCCESS)
-        }
-        Err(mistakes) => complain(file, &mistakes, json),
+/// An answer about a file, with the file's name.
+#[derive(serde::Serialize)]
+struct OfFile<'a, T: serde::Serialize> {
+    file: &'a Path,
+    #[serde(flatten)]
+    told: T,
+}
+
+#[derive(serde::Serialize)]
+struct Mistakes<'a> {
+    mistakes: &'a [Mistake],
+}
+
+fn look(file: &Path, json: bool) -> anyhow::Result<ExitCode> {
+    let told = match check(&read(file)?) {
+        Ok(told) => told,
+        Err(error) => return complain(file, error, json),
+    };
+    if json {
+        super::print_json(&OfFile { file, told })?;
+    } else {
+        let BooksCheck { tenant_id, accounts, rules, .. } = told;
+        println!("{}: books of {tenant_id}, {accounts} accounts, {rules} rules, no mistakes", file.display());
     }
+    Ok(ExitCode::SUCCESS)
 }
 
 /// One mistake per line, in the form that editors jump to.
-fn complain(file: &Path, mistakes: &[Mistake], json: bool) -> anyhow::Result<ExitCode> {
+fn complain(file: &Path, error: DeskError, json: bool) -> anyhow::Result<ExitCode> {
+    let DeskError::Mistakes { mistakes } = error else { return Err(error.into()) };
     if json {
-        super::print_json(&json!({ "file": file, "mistakes": mistakes }))?;
+        super::print_json(&OfFile { file, told: Mistakes { mistakes: &mistakes } })?;
         return Ok(ExitCode::FAILURE);
     }
-    for mistake in mistakes {
+    for mistake in &mistakes {
         match mistake.position {
             Some(Position { line, column }) => eprintln!("{}:{line}:{column}: {mistake}", file.display()),
             None => eprintln!("{}: {mistake}", file.display()),
@@ -114,74 +121,49 @@ impl Apply {
     async fn run(self, config: &Config) -> anyhow::Result<ExitCode> {
         let source = read(&self.file)?;
         // Before a server is asked: a file with mistakes needs none.
-        if let Err(mistakes) = Books::parse(&source, 0) {
-            return complain(&self.file, &mistakes, self.json);
+        if let Err(error) = check(&source) {
+            return complain(&self.file, error, self.json);
         }
-        let postgres = super::database(config).await?;
-        let outlook = match books::outlook(&postgres.pool, &source).await {
-            Ok(outlook) => outlook,
-            Err(BooksError::Mistakes(mistakes)) => return complain(&self.file, &mistakes, self.json),
-            Err(error) => return Err(error.into()),
+        let desk = Desk::open(config).await?;
+        let plan = match desk.plan_books(&source).await {
+            Ok(plan) => plan,
+            Err(error) => return complain(&self.file, error, self.json),
         };
         if !self.json {
-            plan::print(&outlook);
+            plan::print(&plan);
         }
-        self.warn_of_closing(&postgres, &source, &outlook).await?;
-        if outlook.plan.is_empty() {
-            return self.done(&outlook, false, 0);
+        warn_of_closing(&desk, &plan).await?;
+        if plan.changes.is_empty() {
+            return self.done(&plan);
         }
-        if !self.yes && !confirmed(&outlook)? {
+        if !self.yes && !confirmed(&plan)? {
             if self.json {
-                plan::print_json(&outlook, false, 0)?;
+                super::print_json(&plan)?;
             }
-            return Ok(ExitCode::from(NOT_CONFIRMED));
+            return Ok(ExitCode::from(super::NOT_CONFIRMED));
         }
-        let by = self.by.clone().filter(|by| !by.trim().is_empty()).unwrap_or_else(super::operator);
-        match books::put_in_force(&postgres.pool, &source, &by, Against::Planned(outlook.version)).await {
-            Ok(applied) => {
-                let outlook = Outlook { version: Some(applied.version), ..outlook };
-                let code = self.done(&outlook, applied.changed, applied.released)?;
-                if applied.changed && !self.json {
-                    self.offer(config, &postgres, &source, &by).await;
+        let operator = acting(self.by.as_deref(), "")?;
+        let request = ApplyBooks { operator, source: &source, against: plan.version, confirmed: true };
+        match desk.apply_books(&request).await {
+            Ok(change) => {
+                let code = self.done(&change)?;
+                if change.applied && !self.json {
+                    offer(&desk, &source, &request.operator).await;
                 }
                 Ok(code)
             }
-            Err(BooksError::Mistakes(mistakes)) => complain(&self.file, &mistakes, self.json),
-            Err(error) => Err(error.into()),
+            Err(error) => complain(&self.file, error, self.json),
         }
     }
 
-    /// Money that is dated in a period to be closed, and not in the books.
-    async fn warn_of_closing(&self, postgres: &Postgres, source: &str, outlook: &Outlook) -> anyhow::Result<()> {
-        let Ok(books) = Books::parse(source, 0) else { return Ok(()) };
-        let closes = |period: &&Period| {
-            let is_closed = |change: &Change| change.act == Act::Closed && change.thing == Thing::Period;
-            outlook.plan.changes.iter().any(|change| is_closed(change) && change.name == period.name)
-        };
-        for period in books.calendar.periods().iter().filter(closes) {
-            if let Some(warning) = super::dlq::offer::before_closing(postgres, &outlook.tenant_id, period).await? {
-                eprintln!("fis: warning: {warning}");
-            }
-        }
-        Ok(())
-    }
-
-    /// Dead letters that would now post. The books are in force whatever comes of this.
-    async fn offer(&self, config: &Config, postgres: &Postgres, source: &str, by: &str) {
-        let Ok(books) = Books::parse(source, 0) else { return };
-        if let Err(error) = super::dlq::offer::after_books(config, postgres, &books, by).await {
-            eprintln!("fis: the books are in force, but not all dead letters could be tried: {error:#}");
-        }
-    }
-
-    fn done(&self, outlook: &Outlook, applied: bool, released: u64) -> anyhow::Result<ExitCode> {
-        let (tenant, version) = (&outlook.tenant_id, outlook.version.unwrap_or_default());
+    fn done(&self, change: &BooksChange) -> anyhow::Result<ExitCode> {
+        let (tenant, version) = (&change.tenant_id, change.version.unwrap_or_default());
         if self.json {
-            plan::print_json(outlook, applied, released)?;
-        } else if applied {
+            super::print_json(change)?;
+        } else if change.applied {
             println!("applied version {version} of the books of {tenant}");
-            if released > 0 {
-                println!("released {released} held events, whose cause is gone");
+            if change.released > 0 {
+                println!("released {} held events, whose cause is gone", change.released);
             }
         } else {
             println!("the books of {tenant} are these already (version {version}); nothing was changed");
@@ -190,52 +172,51 @@ impl Apply {
     }
 }
 
-/// Asks the person at the terminal. Without one nothing is asked, and the answer is no.
-fn confirmed(outlook: &Outlook) -> anyhow::Result<bool> {
-    if !std::io::stdin().is_terminal() || !std::io::stderr().is_terminal() {
-        eprintln!("fis: not applied: nobody sits at a terminal to confirm this plan; --yes applies it");
-        return Ok(false);
+/// Money that is dated in a period to be closed, and not in the books.
+async fn warn_of_closing(desk: &Desk, plan: &BooksChange) -> anyhow::Result<()> {
+    for period in &plan.closes {
+        if let Some(warning) = super::dlq::offer::before_closing(desk, &plan.tenant_id, period).await? {
+            eprintln!("fis: warning: {warning}");
+        }
     }
-    eprint!("Apply this to the books of {}? [y/N] ", outlook.tenant_id);
-    std::io::stderr().flush()?;
-    let mut answer = String::new();
-    std::io::stdin().lock().read_line(&mut answer)?;
-    let yes = matches!(answer.trim().to_lowercase().as_str(), "y" | "yes");
-    if !yes {
-        eprintln!("fis: not applied");
+    Ok(())
+}
+
+/// Dead letters that would now post. The books are in force whatever comes of this.
+async fn offer(desk: &Desk, source: &str, operator: &Operator) {
+    let Ok(books) = Books::parse(source, 0) else { return };
+    if let Err(error) = super::dlq::offer::after_books(desk, &books, operator.by()).await {
+        eprintln!("fis: the books are in force, but not all dead letters could be tried: {error:#}");
     }
-    Ok(yes)
+}
+
+fn confirmed(plan: &BooksChange) -> anyhow::Result<bool> {
+    text::confirmed(
+        &format!("Apply this to the books of {}?", plan.tenant_id),
+        "not applied: nobody sits at a terminal to confirm this plan; --yes applies it",
+        "not applied",
+    )
 }
 
 async fn show(config: &Config, tenant: &str, version: Option<i32>, json: bool) -> anyhow::Result<ExitCode> {
-    let postgres = super::database(config).await?;
-    let Some(stored) = stored::read(&postgres.pool, tenant, version).await? else {
-        anyhow::bail!("tenant `{tenant}` has no such books");
-    };
-    let stored::StoredBooks { version, applied_at: at, applied_by: by, source } = stored;
+    let books = Desk::open(config).await?.books(tenant, version).await?;
     if json {
-        super::print_json(
-            &json!({ "tenantId": tenant, "version": version, "appliedAt": at, "appliedBy": by, "source": source }),
-        )?;
+        super::print_json(&books)?;
     } else {
-        print!("# version {version}, applied {} by {by}\n{source}", at.format("%Y-%m-%d %H:%M:%S UTC"));
+        let at = books.applied_at.format("%Y-%m-%d %H:%M:%S UTC");
+        print!("# version {}, applied {at} by {}\n{}", books.version, books.applied_by, books.source);
     }
     Ok(ExitCode::SUCCESS)
 }
 
 async fn versions(config: &Config, tenant: &str, json: bool) -> anyhow::Result<ExitCode> {
-    let postgres = super::database(config).await?;
-    let versions = stored::versions(&postgres.pool, tenant).await?;
-    if versions.is_empty() {
-        anyhow::bail!("tenant `{tenant}` has no books");
-    }
+    let history = Desk::open(config).await?.books_versions(tenant).await?;
     if json {
-        let one = |line: &stored::VersionLine| json!({ "version": line.version, "appliedAt": line.applied_at, "appliedBy": line.applied_by, "inForce": line.in_force });
-        super::print_json(&json!({ "tenantId": tenant, "versions": versions.iter().map(one).collect::<Vec<_>>() }))?;
+        super::print_json(&history)?;
         return Ok(ExitCode::SUCCESS);
     }
     let mut table = super::table(&["version", "applied", "by", ""]);
-    for line in versions {
+    for line in history.versions {
         let at = line.applied_at.format("%Y-%m-%d %H:%M:%S UTC").to_string();
         let mark = if line.in_force { "in force" } else { "" };
         table.add_row([line.version.to_string(), at, line.applied_by, mark.to_owned()]);

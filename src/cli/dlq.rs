@@ -10,7 +10,6 @@ mod export;
 mod groups;
 mod list;
 pub mod offer;
-mod pointer;
 mod rehearse;
 mod replay;
 mod show;
@@ -19,9 +18,9 @@ use std::io::{BufRead, IsTerminal, Write};
 use std::process::ExitCode;
 
 use chrono::{DateTime, Utc};
-use rust_decimal::Decimal;
 
 use super::{plural, printable_within};
+use crate::desk::letters::LetterMoney;
 use crate::platform::config::Config;
 
 /// Wrong usage: somebody has to confirm, and nobody is there.
@@ -85,8 +84,18 @@ fn confirmed(yes: bool, question: &str) -> anyhow::Result<Option<bool>> {
     Ok(Some(yes))
 }
 
+/// The exit code where somebody said no, or nobody was there to say yes.
+fn not_confirmed(answer: Option<bool>) -> ExitCode {
+    if answer.is_none() { ExitCode::from(NOT_CONFIRMED) } else { ExitCode::FAILURE }
+}
+
+/// The answer of the desk with its members in alphabetical order.
+fn print_answer(answer: &impl serde::Serialize) -> anyhow::Result<()> {
+    super::print_json(&serde_json::to_value(answer)?)
+}
+
 /// `1,234.50 EUR + 10.00 USD`, and how many name no amount.
-fn money_text(money: &[(Option<String>, i64, Option<Decimal>)]) -> String {
+fn money_text(LetterMoney(money): &LetterMoney) -> String {
     let mut parts: Vec<String> = money
         .iter()
         .filter_map(|(currency, _, amount)| Some(format!("{} {}", amount.as_ref()?, currency.as_ref()?)))

@@ -1,4 +1,4 @@
-//! `fis export`: page by page from the database to the file, in constant memory.
+//! `fis export`: page by page from the desk to the file, in constant memory.
 
 use std::fs::File;
 use std::io::{BufWriter, ErrorKind, Write};
@@ -7,14 +7,12 @@ use std::process::ExitCode;
 
 use anyhow::Context;
 use chrono::NaiveDate;
-use sqlx::PgConnection;
 
-use crate::domain::export::{Exporter, Format};
+use crate::desk::export::JournalExport;
+use crate::desk::{Desk, DeskError};
+use crate::domain::export::Format;
 use crate::domain::ids::TenantId;
-use crate::domain::money::Currency;
 use crate::platform::config::Config;
-use crate::store::heads::last_seq;
-use crate::store::journal::pages as report;
 
 #[derive(clap::Args)]
 pub struct Export {
@@ -53,22 +51,20 @@ impl Choice {
 
 impl Export {
     pub async fn run(self, config: &Config) -> anyhow::Result<ExitCode> {
-        let postgres = super::database(config).await?;
-        let mut db = postgres.pool.acquire().await?;
+        let desk = Desk::open(config).await?;
+        let request = JournalExport { tenant: self.tenant, format: self.format.format(), from: self.from, to: self.to };
         let Some(path) = &self.output else {
-            let stdout = BufWriter::new(std::io::stdout().lock());
-            return match self.write(&mut db, stdout, |_| {}).await {
+            return match write(&desk, &request, std::io::stdout(), &mut |_| {}).await {
                 // A reader that has seen enough (`| head`) is no failure.
-                Err(error) if is_broken_pipe(&error) => Ok(ExitCode::SUCCESS),
-                Err(error) => Err(error),
-                Ok(_) => Ok(ExitCode::SUCCESS),
+                Err(DeskError::Sink(error)) if error.kind() == ErrorKind::BrokenPipe => Ok(ExitCode::SUCCESS),
+                written => Ok(written.map(|_| ExitCode::SUCCESS)?),
             };
         };
-        let progress = indicatif::ProgressBar::new_spinner().with_message("entries");
+        let bar = indicatif::ProgressBar::new_spinner().with_message("entries");
         let part = part_of(path);
         let file = File::create(&part).with_context(|| format!("cannot write {}", part.display()))?;
-        let written = self.write(&mut db, BufWriter::new(file), |count| progress.set_position(count)).await;
-        progress.finish_and_clear();
+        let written = write(&desk, &request, file, &mut |count| bar.set_position(count)).await;
+        bar.finish_and_clear();
         if written.is_err() && part != *path {
             // A half export must not lie about; where even this fails, its name says what it is.
             let _ = std::fs::remove_file(&part);
@@ -77,41 +73,21 @@ impl Export {
         if part != *path {
             std::fs::rename(&part, path).with_context(|| format!("cannot write {}", path.display()))?;
         }
-        println!("exported {count} entries of {} to {}", self.tenant, path.display());
+        println!("exported {count} entries of {} to {}", request.tenant, path.display());
         Ok(ExitCode::SUCCESS)
-    }
-
-    /// Everything up to the head of now; entries posted meanwhile belong to the next export.
-    async fn write(&self, db: &mut PgConnection, mut sink: impl Write, progress: impl Fn(u64)) -> anyhow::Result<u64> {
-        let last = last_seq(db, &self.tenant).await?.unwrap_or_default();
-        // Read after the head: whatever account and currency an entry up to it has is among these.
-        let books = super::books_of(db, &self.tenant).await?;
-        let mut currencies: Vec<Currency> =
-            report::read_balances(db, &self.tenant).await?.iter().map(|sum| sum.currency).collect();
-        currencies.push(books.base_currency);
-        currencies.sort();
-        currencies.dedup();
-        let exporter = Exporter::new(self.format.format(), &books);
-        sink.write_all(exporter.head(&currencies).as_bytes())?;
-        let (mut after, mut count) = (0, 0);
-        let mut text = String::new();
-        while after < last {
-            for entry in report::read_span(db, &self.tenant, after, last, (self.from, self.to)).await? {
-                exporter.entry(&entry, &mut text)?;
-                sink.write_all(text.as_bytes())?;
-                text.clear();
-                count += 1;
-            }
-            after += report::SPAN;
-            progress(count);
-        }
-        sink.flush()?;
-        Ok(count)
     }
 }
 
-fn is_broken_pipe(error: &anyhow::Error) -> bool {
-    error.downcast_ref::<std::io::Error>().is_some_and(|error| error.kind() == ErrorKind::BrokenPipe)
+async fn write(
+    desk: &Desk,
+    request: &JournalExport,
+    sink: impl Write + Send,
+    progress: &mut (dyn FnMut(u64) + Send),
+) -> Result<u64, DeskError> {
+    let mut sink = BufWriter::new(sink);
+    let count = desk.export(request, &mut |text| sink.write_all(text.as_bytes()), progress).await?;
+    sink.flush().map_err(DeskError::Sink)?;
+    Ok(count)
 }
 
 /// Beside the file, and renamed to it at the end. What is no plain file (a pipe, a terminal) is written directly.

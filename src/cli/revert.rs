@@ -4,12 +4,11 @@ use std::process::ExitCode;
 
 use anyhow::Context;
 
-use crate::domain::ids::TenantId;
-use crate::journal::revert;
+use super::{acting, parse_tenant};
+use crate::desk::reversal::RevertEntry;
+use crate::desk::{Desk, DeskError};
+use crate::domain::operator::{OperatorError, WHY_BYTES_MAX};
 use crate::platform::config::Config;
-
-/// A reason is a sentence, not a file; it becomes part of the entry's description.
-const WHY_BYTES_MAX: usize = 500;
 
 #[derive(clap::Args)]
 pub struct Revert {
@@ -26,24 +25,23 @@ pub struct Revert {
 
 impl Revert {
     pub async fn run(self, config: &Config) -> anyhow::Result<ExitCode> {
-        let tenant = TenantId::parse(&self.tenant).map_err(|error| anyhow::anyhow!("the tenant {error}"))?;
+        let tenant = parse_tenant(&self.tenant)?;
         let seq = self.entry.strip_prefix(&format!("{tenant}/")).unwrap_or(&self.entry);
         let seq: i64 =
             seq.parse().with_context(|| format!("`{}` is no entry of {tenant}, such as {tenant}/1042", self.entry))?;
-        let why = self.why.trim();
-        anyhow::ensure!(!why.is_empty(), "--why must say something");
-        anyhow::ensure!(
-            why.len() <= WHY_BYTES_MAX && !why.contains(char::is_control),
-            "--why is one line of at most {WHY_BYTES_MAX} bytes"
-        );
-        let postgres = super::database(config).await?;
-        let receipt = revert(&postgres.pool, &tenant, seq, &super::operator(), why).await?;
+        let operator = acting(None, &self.why).map_err(|error| match error {
+            OperatorError::LongReason => anyhow::anyhow!("--why is one line of at most {WHY_BYTES_MAX} bytes"),
+            OperatorError::Nobody | OperatorError::LongName => error.into(),
+        })?;
+        let request = RevertEntry::new(operator, tenant, seq).map_err(|error| match error {
+            DeskError::Member { member, why } => anyhow::anyhow!("--{member} {why}"),
+            error => error.into(),
+        })?;
+        let reversal = Desk::open(config).await?.revert(&request).await?;
         if self.json {
-            super::print_json(
-                &serde_json::json!({ "entryId": receipt.entry_id, "sequence": receipt.seq, "hash": receipt.hash, "reverses": format!("{tenant}/{seq}") }),
-            )?;
+            super::print_json(&reversal)?;
         } else {
-            println!("reversed {tenant}/{seq} by {} (hash {})", receipt.entry_id, receipt.hash);
+            println!("reversed {} by {} (hash {})", reversal.reverses, reversal.entry_id, reversal.hash);
         }
         Ok(ExitCode::SUCCESS)
     }

@@ -2,10 +2,8 @@
 
 use std::process::ExitCode;
 
-use crate::platform::amqp::Connection;
-use crate::platform::amqp::topology::{Arguments, Exchange, Outcome, Topology, draw, is_lossy, report};
+use crate::desk::topology::{self, Outcome};
 use crate::platform::config::Config;
-use crate::service;
 
 #[derive(clap::Subcommand)]
 pub enum TopologyCommand {
@@ -22,38 +20,20 @@ pub enum TopologyCommand {
 
 impl TopologyCommand {
     pub async fn run(self, config: &Config) -> anyhow::Result<ExitCode> {
-        let mut topology = Topology::embedded()?;
-        topology.exchanges.extend(mirror(config, &topology)?);
         match self {
             Self::Print => {
-                print!("{}", draw(&topology));
+                print!("{}", topology::drawing(config)?);
                 Ok(ExitCode::SUCCESS)
             }
-            Self::Apply => apply(config, &topology).await,
-            Self::Check { json } => check(config, &topology, json).await,
+            Self::Apply => apply(config).await,
+            Self::Check { json } => check(config, json).await,
         }
     }
 }
 
-/// The exchange of `outbox.mirror`, where that is on. `fis run` does without it and tries again, so it asks for it nowhere.
-fn mirror(config: &Config, topology: &Topology) -> anyhow::Result<Option<Exchange>> {
-    let settings = service::mirror::settings(config)?;
-    Ok(settings.map(|settings| Exchange {
-        name: settings.exchange,
-        vhost: topology.vhost.clone(),
-        kind: config.outbox.mirror.kind.clone(),
-        durable: true,
-        auto_delete: false,
-        internal: false,
-        arguments: Arguments::new(),
-    }))
-}
-
-async fn apply(config: &Config, topology: &Topology) -> anyhow::Result<ExitCode> {
-    let connection = Connection::open(&config.amqp, "fis topology").await?;
-    let applied = connection.apply_topology(topology).await?;
+async fn apply(config: &Config) -> anyhow::Result<ExitCode> {
     let mut code = ExitCode::SUCCESS;
-    for one in applied {
+    for one in topology::apply(config).await? {
         match one.outcome {
             Outcome::Created => println!("created  {}", one.object),
             Outcome::Present => println!("present  {}", one.object),
@@ -64,21 +44,17 @@ async fn apply(config: &Config, topology: &Topology) -> anyhow::Result<ExitCode>
             }
         }
     }
-    connection.close().await;
     Ok(code)
 }
 
-async fn check(config: &Config, topology: &Topology, json: bool) -> anyhow::Result<ExitCode> {
-    let management = service::management(config)?;
-    let connection = Connection::open(&config.amqp, "fis topology").await?;
-    let findings = connection.check_topology(topology, Some(&management)).await?;
-    connection.close().await;
+async fn check(config: &Config, json: bool) -> anyhow::Result<ExitCode> {
+    let check = topology::check(config).await?;
     if json {
-        super::print_json(&serde_json::json!({ "findings": findings, "lossy": is_lossy(&findings) }))?;
-    } else if findings.is_empty() {
+        super::print_json(&check)?;
+    } else if check.findings.is_empty() {
         println!("the topology is as it should be");
     } else {
-        print!("{}", report(&findings));
+        print!("{}", check.report());
     }
-    Ok(if is_lossy(&findings) { ExitCode::FAILURE } else { ExitCode::SUCCESS })
+    Ok(if check.lossy { ExitCode::FAILURE } else { ExitCode::SUCCESS })
 }

@@ -1,10 +1,14 @@
 //! `fis verify`.
 
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 
-use crate::domain::ids::TenantId;
-use crate::journal::audit;
+use anyhow::Context;
+
+use super::parse_tenant;
+use crate::desk::Desk;
+use crate::desk::checkpoint::NamedCheckpoint;
+use crate::desk::verify::LedgerAudit;
 use crate::platform::config::Config;
 
 #[derive(clap::Args)]
@@ -24,30 +28,20 @@ pub struct Verify {
 
 impl Verify {
     pub async fn run(self, config: &Config) -> anyhow::Result<ExitCode> {
-        let postgres = super::database(config).await?;
-        let tenant = self
-            .tenant
-            .as_deref()
-            .map(TenantId::parse)
-            .transpose()
-            .map_err(|error| anyhow::anyhow!("the tenant {error}"))?;
-        let scope = audit::Scope { tenant, from: self.from };
-        let progress = indicatif::ProgressBar::new_spinner().with_message("entries");
-        let audits = audit::verify(&postgres.pool, &scope, |checked| progress.set_position(checked)).await?;
-        progress.finish_and_clear();
-        anyhow::ensure!(scope.tenant.is_none() || !audits.is_empty(), "there is no such tenant");
-        let broken_promises = match &self.checkpoint {
-            Some(file) => super::checkpoint::hold_to(config, &postgres, file).await?,
-            None => Vec::new(),
+        let desk = Desk::open(config).await?;
+        let request = LedgerAudit {
+            tenant: self.tenant.as_deref().map(parse_tenant).transpose()?,
+            from: self.from,
+            checkpoint: self.checkpoint.as_deref().map(read).transpose()?,
         };
-        let broken = audits.iter().filter(|audit| audit.fault.is_some()).count();
+        let bar = indicatif::ProgressBar::new_spinner().with_message("entries");
+        let audited = desk.verify(&request, |checked| bar.set_position(checked)).await?;
+        bar.finish_and_clear();
         if self.json {
-            super::print_json(
-                &serde_json::json!({ "tenants": audits, "broken": broken, "checkpoint": broken_promises }),
-            )?;
+            super::print_json(&audited)?;
         } else {
             let mut table = super::table(&["tenant", "entries", "head", "verdict"]);
-            for audit in &audits {
+            for audit in &audited.tenants {
                 let verdict = audit.fault.clone().unwrap_or_else(|| "verified".to_owned());
                 table.add_row([
                     audit.tenant_id.clone(),
@@ -57,13 +51,19 @@ impl Verify {
                 ]);
             }
             println!("{table}");
-            for fault in &broken_promises {
-                println!("{fault}");
+            for broken in &audited.checkpoint {
+                println!("{broken}");
             }
-            if self.checkpoint.is_some() && broken_promises.is_empty() {
+            if request.checkpoint.is_some() && audited.checkpoint.is_empty() {
                 println!("the ledger keeps what the checkpoint says");
             }
         }
-        Ok(if broken == 0 && broken_promises.is_empty() { ExitCode::SUCCESS } else { ExitCode::FAILURE })
+        Ok(if audited.is_whole() { ExitCode::SUCCESS } else { ExitCode::FAILURE })
     }
+}
+
+fn read(file: &Path) -> anyhow::Result<NamedCheckpoint> {
+    let text = std::fs::read_to_string(file).with_context(|| format!("cannot read {}", file.display()))?;
+    let checkpoint = serde_json::from_str(&text).with_context(|| format!("{} is no checkpoint", file.display()))?;
+    Ok(NamedCheckpoint { name: file.display().to_string(), checkpoint })
 }

@@ -1,9 +1,17 @@
 //! The errors of the desk. A hand chooses an exit code or a status from the variant, never from the text.
 
+use crate::domain::books::Mistake;
 use crate::domain::operator::OperatorError;
+use crate::journal::RevertError;
+use crate::journal::books::BooksError;
 use crate::platform::amqp::AmqpError;
+use crate::platform::amqp::topology::{DefinitionsError, TopologyError};
 use crate::platform::postgres::PostgresError;
+use crate::platform::signing::SigningError;
+use crate::store::StoreError;
 use crate::store::schema::SchemaError;
+
+use super::feed::ResendStopped;
 
 /// The server that an act needs and that does not answer.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -19,11 +27,26 @@ pub enum DeskError {
     /// The request cannot be meant; `why` says what would be right.
     #[error("{why}")]
     Invalid { why: String },
+    /// One member of the request cannot be meant; a hand names it as its user knows it.
+    #[error("{member} {why}")]
+    Member { member: &'static str, why: String },
+    /// The file of books has mistakes, each with its place; nothing was changed.
+    #[error("the books have {} mistakes", mistakes.len())]
+    Mistakes { mistakes: Vec<Mistake> },
+    /// The configuration, or the version of the database, does not fit this program: no other request can mend it.
+    #[error("{why}")]
+    Setting { why: String },
     #[error("there is no {what} `{name}`")]
     NotFound { what: &'static str, name: String },
+    /// Nothing was found where the name alone would not explain it; `why` is the whole sentence.
+    #[error("{why}")]
+    Missing { why: String },
     /// Somebody was faster: nothing was done, look again.
     #[error("{what} changed meanwhile; nothing was done")]
     Changed { what: String },
+    /// Other books were put in force since the plan was made; nothing was done.
+    #[error("version {version} was applied meanwhile by {by}; look at the new plan")]
+    Overtaken { version: i32, by: String },
     /// Somebody else is at it this very moment; nothing was done.
     #[error("{what} is busy; nothing was done")]
     Busy { what: String },
@@ -38,6 +61,12 @@ pub enum DeskError {
     Corrupt { what: String, why: String },
     #[error("{why}")]
     Away { server: Server, why: String },
+    /// A part was sent again; the error says how far it came.
+    #[error(transparent)]
+    Stopped(ResendStopped),
+    /// The hand could not take what the desk gave it: a full disk, a reader that left.
+    #[error(transparent)]
+    Sink(std::io::Error),
 }
 
 impl From<OperatorError> for DeskError {
@@ -48,19 +77,34 @@ impl From<OperatorError> for DeskError {
 
 impl From<AmqpError> for DeskError {
     fn from(error: AmqpError) -> Self {
-        Self::Away { server: Server::Broker, why: error.to_string() }
+        let why = error.to_string();
+        match error {
+            AmqpError::Url { .. } | AmqpError::Vhosts { .. } | AmqpError::ManagementUrl { .. } => Self::Setting { why },
+            _ => Self::Away { server: Server::Broker, why },
+        }
     }
 }
 
 impl From<PostgresError> for DeskError {
     fn from(error: PostgresError) -> Self {
-        Self::Away { server: Server::Postgres, why: whole_text(&error) }
+        match error {
+            PostgresError::Url => Self::Setting { why: error.to_string() },
+            PostgresError::Sql(error) => error.into(),
+        }
     }
 }
 
 impl From<SchemaError> for DeskError {
     fn from(error: SchemaError) -> Self {
-        Self::Away { server: Server::Postgres, why: whole_text(&error) }
+        let why = whole_text(&error);
+        match error {
+            // Another program, or a migration, is needed; no request can mend it.
+            SchemaError::Behind { .. } | SchemaError::Ahead { .. } | SchemaError::Changed { .. } => {
+                Self::Refused { why }
+            }
+            SchemaError::Sql(error) => error.into(),
+            SchemaError::Migrate(_) => Self::Away { server: Server::Postgres, why },
+        }
     }
 }
 
@@ -72,6 +116,62 @@ impl From<sqlx::Error> for DeskError {
             }
             error => Self::Away { server: Server::Postgres, why: format!("the database does not answer: {error}") },
         }
+    }
+}
+
+impl From<StoreError> for DeskError {
+    fn from(error: StoreError) -> Self {
+        match error {
+            StoreError::NotFound { what, name } => Self::NotFound { what, name },
+            StoreError::Refused { .. } => Self::Refused { why: error.to_string() },
+            StoreError::Changed { what } => Self::Changed { what },
+            StoreError::Busy { what } => Self::Busy { what },
+            StoreError::Away(error) => Self::from(error),
+            StoreError::Corrupt { what, why } => Self::Corrupt { what, why },
+        }
+    }
+}
+
+impl From<BooksError> for DeskError {
+    fn from(error: BooksError) -> Self {
+        match error {
+            BooksError::Mistakes(mistakes) => Self::Mistakes { mistakes },
+            BooksError::Stored { tenant, version, first } => Self::Corrupt {
+                what: format!("version {version} of the books of {tenant} in the database"),
+                why: first,
+            },
+            BooksError::Overtaken { version, by } => Self::Overtaken { version, by },
+            BooksError::Sql(error) => error.into(),
+        }
+    }
+}
+
+impl From<RevertError> for DeskError {
+    fn from(error: RevertError) -> Self {
+        match error {
+            RevertError::NoTenant(_) | RevertError::NoEntry(_) => Self::Missing { why: error.to_string() },
+            RevertError::Refused(failure) => Self::Refused { why: failure.to_string() },
+            RevertError::Books(error) => error.into(),
+            RevertError::Sql(error) => error.into(),
+        }
+    }
+}
+
+impl From<TopologyError> for DeskError {
+    fn from(error: TopologyError) -> Self {
+        Self::Away { server: Server::Broker, why: whole_text(&error) }
+    }
+}
+
+impl From<DefinitionsError> for DeskError {
+    fn from(error: DefinitionsError) -> Self {
+        Self::Setting { why: whole_text(&error) }
+    }
+}
+
+impl From<SigningError> for DeskError {
+    fn from(error: SigningError) -> Self {
+        Self::Setting { why: error.to_string() }
     }
 }
 

@@ -2,10 +2,37 @@
 //! answer (`Serialize`, the JSON of `--json` and of the doors) or a `DeskError` leaves. Limits, rights and reasons are checked here, never in
 //! a hand; nothing here reads a terminal, prints, or chooses an exit code.
 
+pub mod batches;
+pub mod books;
+pub mod checkpoint;
+pub mod entries;
 mod error;
+pub mod export;
+pub mod feed;
+pub mod held;
+pub mod letters;
+mod maps;
+pub mod migration;
+mod page;
+pub mod preview;
+pub mod publish;
+pub mod receipts;
+pub mod reversal;
+pub mod status;
+pub mod tie_out;
+pub mod topology;
+pub mod trial_balance;
+pub mod verify;
 
 pub use error::{DeskError, Server};
+pub use page::{LIMIT_MAX, Page};
 
+use sqlx::PgConnection;
+
+use crate::domain::books::Books;
+use crate::domain::ids::TenantId;
+use crate::domain::operator::Operator;
+use crate::journal::books::in_force;
 use crate::platform::config::Config;
 use crate::platform::postgres::Postgres;
 use crate::store::schema;
@@ -27,4 +54,16 @@ impl Desk {
         schema::check_version(&postgres).await?;
         Ok(Self { config: config.clone(), postgres })
     }
+}
+
+/// The books in force of a tenant that must exist.
+async fn books_of(db: &mut PgConnection, tenant: &TenantId) -> Result<Books, DeskError> {
+    let books = in_force(db, tenant).await?;
+    books.ok_or_else(|| DeskError::NotFound { what: "tenant", name: tenant.to_string() })
+}
+
+/// One line of the log for an act that was done.
+fn log_act(operator: &Operator, act: &str) {
+    let (by, through, why) = (operator.by(), operator.through(), operator.why());
+    tracing::info!(operator.by = by, operator.through = %through, operator.why = why, "{by} {act}");
 }

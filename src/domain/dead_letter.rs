@@ -9,9 +9,6 @@ use super::event::Identity;
 use super::json::Json;
 use super::money::{AMOUNT_MAX, Currency};
 
-/// Says of which letter a message is the replay. It is a hint and never a proof: which letter a message is, its content says.
-pub const LETTER_HEADER: &str = "x-fis-dead-letter";
-
 /// Decimals that an amount may name: two more than any currency has, so that one that is too fine is shown as it came.
 const SCALE_MAX: u32 = 6;
 

@@ -17,7 +17,8 @@ use super::waits_for::WaitsFor;
 /// An event with more lines than this is a file; it is also what a `smallint` line number can hold.
 pub const LINES_MAX: usize = 10_000;
 
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, serde::Serialize)]
+#[serde(rename_all = "snake_case")]
 pub enum Side {
     Debit,
     Credit,

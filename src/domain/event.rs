@@ -6,6 +6,7 @@ use super::canonical::payload_hash;
 use super::disposition::{Failure, Reason};
 use super::ids::{EventId, EventType, TenantId};
 use super::json::{self, Json};
+use super::names::UNREADABLE_HEADER;
 use fields::Fields;
 mod fields;
 
@@ -85,6 +86,9 @@ pub fn decode<'a>(
     default_tenant: Option<&TenantId>,
 ) -> Result<InboundEvent<'a>, Box<Undecodable>> {
     let bare = |failure| Box::new(Undecodable { failure, identity: Identity::default(), batch: None });
+    if let Some(why) = (message.header)(UNREADABLE_HEADER) {
+        return Err(bare(unreadable(why)));
+    }
     if message.body.len() > BODY_BYTES_MAX {
         let detail = format!("the body has {} bytes, at most {BODY_BYTES_MAX} are taken", message.body.len());
         return Err(bare(Failure::new(Reason::TooLarge, detail)));
@@ -110,4 +114,12 @@ pub fn decode<'a>(
             event.payload_hash = payload_hash(event.event_type.as_str(), &event.payload, event.tenant_id.as_str());
             event
         })
+}
+
+fn unreadable(why: &str) -> Failure {
+    match why {
+        "too_large" => Failure::new(Reason::TooLarge, "its headers do not fit a frame of AMQP, and were left out"),
+        "too_deep" => Failure::new(Reason::BadField, "a header has tables or arrays nested too deep, and was left out"),
+        _ => Failure::new(Reason::BadField, "a header could not be read, and was left out"),
+    }
 }

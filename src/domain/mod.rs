@@ -16,6 +16,7 @@ pub mod feed;
 pub mod fx;
 pub mod ids;
 pub mod json;
+pub mod letter;
 pub mod money;
 pub mod names;
 pub mod operator;

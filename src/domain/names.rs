@@ -35,3 +35,6 @@ pub const EDIT_HEADER: &str = "x-fis-edit";
 pub const TRACEPARENT_HEADER: &str = "traceparent";
 /// The beginning of the headers in which a binary CloudEvent keeps its envelope.
 pub const CLOUD_EVENT_HEADERS: &str = "cloudEvents";
+/// The header of a message that lost headers on its way in, because they could not be read: too deep, or larger than a frame.
+/// What is left of it may look like another event of another tenant.
+pub const UNREADABLE_HEADER: &str = "x-fis-unreadable";

@@ -18,6 +18,8 @@ pub enum Through {
 }
 
 impl Through {
+    pub const ALL: &'static [Self] = &[Self::CommandLine, Self::Service];
+
     #[must_use]
     pub fn as_str(self) -> &'static str {
         match self {

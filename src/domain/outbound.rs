@@ -10,8 +10,6 @@ use super::dead_letter::DeadLetter;
 use super::money::Currency;
 use rust_decimal::Decimal;
 
-/// The exchange of everything that fis tells the world.
-pub const DOMAIN_EXCHANGE: &str = "fis.domain.exchange";
 pub const CONTENT_TYPE: &str = "application/cloudevents+json";
 
 /// The kinds of outbound events; the routing key and the CloudEvents type are the same word.

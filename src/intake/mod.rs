@@ -7,6 +7,8 @@ pub mod ledger;
 pub mod progress;
 pub mod turns;
 
+use crate::domain::names;
+
 /// A priority lane.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub enum Lane {
@@ -30,18 +32,18 @@ impl Lane {
     #[must_use]
     pub fn queue(self) -> &'static str {
         match self {
-            Self::Urgent => "fis.urgent.queue",
-            Self::Live => "fis.ingestion.queue",
-            Self::Backfill => "fis.backfill.queue",
+            Self::Urgent => names::URGENT_QUEUE,
+            Self::Live => names::INGESTION_QUEUE,
+            Self::Backfill => names::BACKFILL_QUEUE,
         }
     }
 
     #[must_use]
     pub fn exchange(self) -> &'static str {
         match self {
-            Self::Urgent => "fis.urgent.exchange",
-            Self::Live => "fis.events.exchange",
-            Self::Backfill => "fis.backfill.exchange",
+            Self::Urgent => names::URGENT_EXCHANGE,
+            Self::Live => names::EVENTS_EXCHANGE,
+            Self::Backfill => names::BACKFILL_EXCHANGE,
         }
     }
 

@@ -6,19 +6,34 @@ use sqlx::{PgConnection, PgPool};
 
 use crate::domain::books::Books;
 use crate::domain::chain::ChainedEntry;
+use crate::domain::disposition::Reason;
 use crate::domain::ids::{EventId, TenantId};
 use crate::domain::waits_for::WaitsFor;
 use crate::store::heads::lock_heads;
 use crate::store::held::{self, HeldFilter};
 use crate::store::outbox::{self, RELEASED_MAX};
 
-/// What became of the wish to release an event.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+/// The fate of the wish to release an event.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, serde::Serialize)]
 pub enum Released {
+    #[serde(rename = "released")]
     Now,
     /// It is due, or on its way back already.
+    #[serde(rename = "due already")]
     Before,
+    #[serde(rename = "not held")]
     NotHeld,
+}
+
+impl Released {
+    #[must_use]
+    pub fn as_str(self) -> &'static str {
+        match self {
+            Self::Now => "released",
+            Self::Before => "due already",
+            Self::NotHeld => "not held",
+        }
+    }
 }
 
 /// Calls back the named events of one tenant.
@@ -69,7 +84,7 @@ async fn release_some(pool: &PgPool, filter: &HeldFilter) -> Result<u64, sqlx::E
     let tenants: Vec<&str> = tenants.iter().map(String::as_str).collect();
     lock_heads(&mut transaction, &tenants).await?;
     // Only the tenants that are locked: one that came since is left alone.
-    let freed = outbox::free_matching(&mut transaction, &tenants, filter.reason.as_deref()).await?;
+    let freed = outbox::free_matching(&mut transaction, &tenants, filter.reason.map(Reason::code)).await?;
     let released = held::follow_retries(&mut transaction, &freed).await?;
     transaction.commit().await?;
     Ok(released)

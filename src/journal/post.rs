@@ -19,7 +19,7 @@ use crate::platform::{metrics, time};
 use crate::store::journal::known::{find_originals, find_posted};
 use crate::store::journal::write::Seen;
 use crate::store::outbox::PropertiesText;
-use crate::store::{self, batches, heads};
+use crate::store::{self, batches, heads, letter_edits};
 
 #[derive(Debug, thiserror::Error)]
 pub enum PostError {
@@ -186,7 +186,7 @@ async fn finish(
     }
     let places = waiting::insert_retries(&mut *db, &plan.held).await?;
     waiting::insert_retries(&mut *db, &plan.overtaken).await?;
-    letters::adopt(&mut *db, &mut plan.rejected).await?;
+    letter_edits::adopt(&mut *db, plan.rejected.iter_mut().map(|row| &mut row.letter)).await?;
     let letters_before = rejected::forget_told(&mut *db, &mut plan.rejected).await?;
     // Before their announcements: drawing an id gives a transaction no number yet, and without one the relay does not wait
     // for it (`outbox::floor`). Where no head is locked, this does.

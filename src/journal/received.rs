@@ -20,7 +20,6 @@ use crate::domain::entry::Side;
 use crate::domain::ids::TenantId;
 use crate::domain::money::Worth;
 use crate::store::held::{CountedHold, KnownHold};
-pub(super) use crate::store::received::Outcome as Column;
 use crate::store::received::{Outcome, Totals};
 
 /// A message as it came.

@@ -12,6 +12,7 @@ use crate::domain::chain::Provenance;
 use crate::domain::disposition::{Failure, Reason};
 use crate::domain::ids::{EventId, EventType, TenantId};
 use crate::domain::json;
+use crate::domain::operator::Operator;
 use crate::platform::time;
 use crate::store;
 use crate::store::journal::known;
@@ -39,7 +40,8 @@ pub enum RevertError {
 ///
 /// # Errors
 /// There is no such entry, it is reversed already, or the books do not allow it now. Nothing is written then.
-pub async fn revert(pool: &PgPool, tenant: &TenantId, seq: i64, by: &str, why: &str) -> Result<Receipt, RevertError> {
+pub async fn revert(pool: &PgPool, tenant: &TenantId, seq: i64, operator: &Operator) -> Result<Receipt, RevertError> {
+    let (by, why) = (operator.by(), operator.why());
     let mut transaction = pool.begin().await?;
     let mut heads = store::heads::lock_heads(&mut transaction, &[tenant.as_str()]).await?;
     let Some(head) = heads.remove(tenant) else {
@@ -62,7 +64,7 @@ pub async fn revert(pool: &PgPool, tenant: &TenantId, seq: i64, by: &str, why: &
         description: Some(format!("Reversal of {entry_id} by {by}: {why}")),
         rule: RULE.to_owned(),
     };
-    let origin = provenance(tenant, &entry_id, by, why, now, books.version)?;
+    let origin = provenance(tenant, &entry_id, operator, now, books.version)?;
     let (entry, _, reverses) = reverse(tenant, request, &books, &known)?;
     let mut plan = Plan::default();
     let receipt = append(origin, entry, reverses, None, &mut known, &mut plan, now);
@@ -80,13 +82,12 @@ async fn books_in_force(db: &mut PgConnection, tenant: &TenantId, version: i32) 
 fn provenance(
     tenant: &TenantId,
     entry_id: &str,
-    by: &str,
-    why: &str,
+    operator: &Operator,
     now: DateTime<Utc>,
     version: i32,
 ) -> Result<Provenance, Failure> {
     let refused = |_| Failure::new(Reason::BadField, "the reason or the name has a character that cannot be stored");
-    let act = serde_json::json!({ "by": by, "entryId": entry_id, "why": why }).to_string();
+    let act = serde_json::json!({ "by": operator.by(), "entryId": entry_id, "why": operator.why() }).to_string();
     let payload = json::parse(&act).map_err(|error| Failure::new(Reason::BadField, error.to_string()))?;
     Ok(Provenance {
         event_id: EventId::parse(&format!("revert:{entry_id}:{}", now.timestamp_micros())).map_err(refused)?,

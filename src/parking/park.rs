@@ -8,24 +8,26 @@ use chrono::{DateTime, NaiveDate, Utc};
 use sqlx::{Connection as _, PgConnection};
 use tokio_util::sync::CancellationToken;
 
-use super::statements::{self, Dated};
-use super::tell::{self, PropertiesText};
-use crate::domain::dead_letter::{DeadLetter, dead_letter_id, money_of};
+use super::letter::{EventFacts, dead_letter};
+use crate::domain::dead_letter::{DeadLetter, money_of};
 use crate::domain::disposition::{Failure, Reason};
 use crate::domain::event::{Identity, RawMessage, decode};
 use crate::domain::ids::TenantId;
+use crate::domain::names::{BACKFILL_QUEUE, DEAD_LETTER_QUEUE, INGESTION_QUEUE, URGENT_QUEUE};
+use crate::domain::outbound::rejected_event;
 use crate::platform::amqp::{AmqpError, Connection, Consumer, Delivery, Limits, Receiver};
 use crate::platform::faults::{self, crash_point};
 use crate::platform::health::{Health, Part};
 use crate::platform::postgres::{Postgres, Work};
 use crate::platform::time::{self, Backoff};
 use crate::platform::{config, metrics};
-use crate::store::ledger;
+use crate::store::dead_letters::{self, LetterRow};
+use crate::store::outbox::{PropertiesText, insert_announcements};
+use crate::store::{ledger, letter_edits};
 
 /// The recording of dead letters.
 const PARK: Work = Work::of("parking.park");
 
-pub const DEAD_LETTER_QUEUE: &str = "fis.ingestion.dlq.queue";
 /// Dead letters per batch; their bodies are held twice while they are written.
 const LETTERS_MAX: u16 = 500;
 
@@ -104,14 +106,14 @@ impl Parking {
         let now = time::now();
         let record = async |db: &mut PgConnection| {
             let mut transaction = db.begin().await?;
-            statements::adopt(&mut transaction, &mut rejected).await?;
-            statements::adopt(&mut transaction, &mut own).await?;
-            let mut new = statements::insert_unrecorded(&mut transaction, &self.dated(&rejected, now), now).await?;
-            new.extend(statements::upsert_given_up(&mut transaction, &self.dated(&own, now), now).await?);
+            letter_edits::adopt(&mut transaction, rejected.iter_mut().chain(&mut own)).await?;
+            let mut new = dead_letters::insert_unrecorded(&mut transaction, &self.rows(&rejected, now), now).await?;
+            new.extend(dead_letters::upsert_given_up(&mut transaction, &self.rows(&own, now), now).await?);
             let count = u64::try_from(new.len()).unwrap_or(u64::MAX);
-            // The same letter twice in a batch is one rejection: its id is taken out by the first.
-            let news = rejected.iter().chain(&own).filter(|letter| new.remove(&letter.id));
-            tell::insert_rejections(&mut transaction, news, now, self.properties).await?;
+            // The same letter twice in a batch is one rejection: its id is taken out by the first. The publisher need not care who refused an event.
+            let news = rejected.iter().chain(&own).filter(|letter| new.remove(&letter.id)).enumerate();
+            let told: Vec<_> = news.map(|(index, letter)| rejected_event(letter, now, index)).collect();
+            insert_announcements(&mut transaction, &told, self.properties).await?;
             transaction.commit().await?;
             Ok(count)
         };
@@ -119,21 +121,17 @@ impl Parking {
     }
 
     /// Each letter once (an upsert cannot touch a row twice), with the day on which its tenant received it.
-    fn dated<'a>(&self, letters: &'a [DeadLetter], now: DateTime<Utc>) -> Vec<Dated<'a>> {
+    fn rows<'a>(&self, letters: &'a [DeadLetter], now: DateTime<Utc>) -> Vec<LetterRow<'a>> {
         let mut seen = HashSet::with_capacity(letters.len());
         let unique = letters.iter().filter(|letter| seen.insert(letter.id.as_str()));
-        unique
-            .map(|letter| (letter, letter.identity.tenant_id.as_ref().map(|tenant| (self.day)(tenant, now))))
-            .collect()
+        let row = |letter: &'a DeadLetter| {
+            let received_on = letter.identity.tenant_id.as_ref().map(|tenant| (self.day)(tenant, now));
+            // Whoever names no tenant has no zone but UTC.
+            let event_date = Some(received_on.unwrap_or_else(|| now.date_naive()));
+            LetterRow { letter, attempts: 1, received_on, event_date, deliveries: 0 }
+        };
+        unique.map(row).collect()
     }
-}
-
-/// The id of the dead letter that a message is or would be.
-#[must_use]
-pub fn letter_id(delivery: &Delivery, routing_key: &str) -> String {
-    let headers =
-        delivery.properties.headers_starting("cloudEvents").chain(delivery.properties.headers_starting("x-fis-tenant"));
-    dead_letter_id(routing_key, headers, &delivery.body)
 }
 
 /// The letter as it would be recorded if nobody had, and whether the broker gave it up by itself.
@@ -149,7 +147,7 @@ fn unrecorded(delivery: &Delivery, default_tenant: Option<&TenantId>) -> (DeadLe
         content_type: delivery.properties.content_type(),
         header: &header,
     };
-    let (identity, failure, money, payload_hash) = match decode(message, default_tenant) {
+    let (facts, failure) = match decode(message, default_tenant) {
         Ok(event) => {
             let (queue, reason) =
                 death.as_ref().map_or(("somewhere", "unknown"), |death| (&death.queue, &death.reason));
@@ -162,35 +160,21 @@ fn unrecorded(delivery: &Delivery, default_tenant: Option<&TenantId>) -> (DeadLe
                 event_type: Some(event.event_type),
                 correlation_id: event.correlation_id,
             };
-            (identity, failure, money, Some(event.payload_hash))
+            (EventFacts { identity, money, payload_hash: Some(event.payload_hash) }, failure)
         }
-        Err(undecodable) => (undecodable.identity, undecodable.failure, None, None),
+        Err(undecodable) => {
+            (EventFacts { identity: undecodable.identity, ..EventFacts::default() }, undecodable.failure)
+        }
     };
-    let letter = DeadLetter {
-        id: letter_id(delivery, &routing_key),
-        payload_hash,
-        identity,
-        lane: lane_of(death.as_ref().map_or("", |death| &death.queue)),
-        failure,
-        money,
-        message_id: delivery.properties.message_id().filter(|id| !id.contains('\0')).map(ToOwned::to_owned),
-        // As the pipeline takes it.
-        traceparent: header("traceparent")
-            .filter(|text| text.len() <= 64 && !text.contains('\0'))
-            .map(ToOwned::to_owned),
-        properties: delivery.properties.to_text(),
-        body: delivery.body.clone(),
-        // PostgreSQL text cannot hold NUL, and a routing key may.
-        routing_key: routing_key.replace('\0', "\u{fffd}"),
-    };
-    (letter, by_broker)
+    let lane = lane_of(death.as_ref().map_or("", |death| &death.queue));
+    (dead_letter(delivery, &routing_key, lane, facts, failure), by_broker)
 }
 
 fn lane_of(queue: &str) -> &'static str {
     match queue {
-        "fis.urgent.queue" => "urgent",
-        "fis.ingestion.queue" => "live",
-        "fis.backfill.queue" => "backfill",
+        URGENT_QUEUE => "urgent",
+        INGESTION_QUEUE => "live",
+        BACKFILL_QUEUE => "backfill",
         _ => "unknown",
     }
 }

@@ -2,96 +2,31 @@
 //! from parked to replaying and writes the outbox rows that carry them back. Whether a letter is sent is decided by its
 //! own state under its own lock, so two admins cannot double it, and a crash leaves every state true.
 
-use chrono::{DateTime, Utc};
-use sqlx::{PgConnection, PgPool, Row};
+use sqlx::{PgConnection, PgPool};
 
-use crate::domain::dead_letter::LETTER_HEADER;
-use crate::platform::amqp::{Delivery, Properties};
+use super::letter::fresh;
+use crate::domain::letter::{LetterStatus, ReplayState};
+use crate::domain::names::{BACKFILL_EXCHANGE, EDIT_HEADER, LETTER_HEADER, MESSAGE_ID_HEADER};
+use crate::domain::operator::Operator;
 use crate::platform::faults::{self, crash_point};
+use crate::store::replays::{self, Sending, Turn, TurnLetter};
+use crate::store::{StoreError, dead_letters, operator_log};
 
-/// Where replays go: the low lane, so that live traffic goes first.
-const REPLAY_EXCHANGE: &str = "fis.backfill.exchange";
-/// Which edited copy it is; for readers, nothing depends on it.
-const EDIT_HEADER: &str = "x-fis-edit";
-/// The publisher's own message id; a replay has its own.
-const MESSAGE_ID_HEADER: &str = "x-fis-message-id";
-/// A replay has all its retries before it, whatever it had behind it.
-const ATTEMPT_HEADER: &str = "x-fis-attempt";
-
-/// Who does it and why; written into the log with every move.
-#[derive(Debug, Clone)]
-pub struct Operator {
-    pub by: String,
-    pub why: String,
-}
-
-impl Operator {
-    /// Signs everything that this transaction moves.
-    pub(super) async fn sign(&self, db: &mut PgConnection) -> Result<(), sqlx::Error> {
-        sqlx::query("select set_config('fis.by', $1, true), set_config('fis.why', $2, true)")
-            .bind(&self.by)
-            .bind(&self.why)
-            .execute(db)
-            .await?;
-        Ok(())
-    }
-}
-
-/// How a replay goes about it.
-#[derive(Debug, Clone, Copy)]
-pub struct Manner {
-    pub canary: bool,
-    pub rate: Option<i32>,
-    pub max_failures: Option<i64>,
-}
-
-/// A frozen selection.
-#[derive(Debug, Clone, sqlx::FromRow)]
-pub struct Replay {
-    pub id: i64,
-    pub by: String,
-    pub why: String,
-    pub selection: String,
-    pub letters: i64,
-    pub canary: bool,
-    pub rate: Option<i32>,
-    pub max_failures: Option<i64>,
-    pub state: String,
-    pub created_at: DateTime<Utc>,
-}
-
+/// Moves a replay into a state. The selection of one that is cancelled before anything of it was sent is of no interest any more.
+///
 /// # Errors
 /// The database is away.
-pub async fn find(db: &mut PgConnection, id: i64) -> Result<Option<Replay>, sqlx::Error> {
-    sqlx::query_as(
-        "select id, by, why, selection, letters, canary, rate, max_failures, state, created_at from fis_replay where id = $1",
-    )
-    .bind(id)
-    .fetch_optional(db)
-    .await
-}
-
-/// # Errors
-/// The database is away.
-pub async fn set_state(pool: &PgPool, replay: i64, state: &'static str) -> Result<(), sqlx::Error> {
-    sqlx::query(
-        "update fis_replay set state = $2, ended_at = case when $2 in ('done', 'cancelled') then now() end where id = $1",
-    )
-    .bind(replay)
-    .bind(state)
-    .execute(pool)
-    .await?;
-    if state == "cancelled" {
-        // Nothing of it was sent: the selection is of no interest any more.
-        sqlx::query("delete from fis_replay_letter where replay_id = $1 and state = 'waiting'")
-            .bind(replay)
-            .execute(pool)
-            .await?;
+pub async fn set_state(pool: &PgPool, replay: i64, state: ReplayState) -> Result<(), StoreError> {
+    let mut db = pool.acquire().await?;
+    replays::set_state(&mut db, replay, state).await?;
+    match state {
+        ReplayState::Cancelled => replays::forget_waiting(&mut db, replay).await?,
+        ReplayState::Chosen | ReplayState::Open | ReplayState::Done => {}
     }
     Ok(())
 }
 
-/// What a step did.
+/// The outcome of a step.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct Step {
     pub sent: i64,
@@ -105,9 +40,9 @@ pub struct Step {
 ///
 /// # Errors
 /// Nothing was sent by this step; or its commit got no answer, which the next step finds out.
-pub async fn step(pool: &PgPool, replay: i64, who: &Operator, most: i64) -> Result<Step, sqlx::Error> {
+pub async fn step(pool: &PgPool, replay: i64, who: &Operator, most: i64) -> Result<Step, StoreError> {
     let mut transaction = pool.begin().await?;
-    who.sign(&mut transaction).await?;
+    operator_log::sign(&mut transaction, who).await?;
     let done = send_next(&mut transaction, replay, most).await?;
     crash_point(faults::BEFORE_REPLAY);
     transaction.commit().await?;
@@ -115,143 +50,51 @@ pub async fn step(pool: &PgPool, replay: i64, who: &Operator, most: i64) -> Resu
     Ok(done)
 }
 
-/// The same inside the caller's transaction.
+/// Sends the next letters inside the caller's transaction.
 pub(super) async fn send_next(db: &mut PgConnection, replay: i64, most: i64) -> Result<Step, sqlx::Error> {
-    // Never waits for a letter: whoever holds it is about to move it. A state read here stays true until the commit.
-    let turn = sqlx::query(
-        "with turn as materialized (
-             select n, edit_no, letter_id
-               from fis_replay_letter
-              where replay_id = $1 and state = 'waiting'
-              order by replay_id, n
-              limit $2),
-         letter as materialized (
-             select turn.n, d.id, d.status, d.properties, d.message_id
-               from turn
-               join fis_dead_letter d on d.id = turn.letter_id
-              order by turn.n
-                for update of d skip locked)
-         select n, turn.edit_no, turn.letter_id, letter.status, letter.properties, letter.message_id
-           from turn
-           left join letter using (n)
-          order by n",
-    )
-    .bind(replay)
-    .bind(most)
-    .fetch_all(&mut *db)
-    .await?;
-    let (mut sent, mut skipped, mut missing) = (Sent::default(), Vec::new(), Vec::new());
-    for row in &turn {
-        match row.try_get::<Option<&str>, _>("status")? {
-            Some("parked") => sent.push(row, replay)?,
-            Some(_) => skipped.push(row.try_get("n")?),
-            None => missing.push((row.try_get("n")?, row.try_get("letter_id")?)),
-        }
-    }
-    skipped.extend(gone(db, missing).await?);
-    move_on(db, replay, &sent, &skipped).await?;
+    let turns = replays::lock_turns(&mut *db, replay, most).await?;
     let count = |n: usize| i64::try_from(n).unwrap_or(i64::MAX);
-    let (sent, skipped) = (count(sent.ids.len()), count(skipped.len()));
-    Ok(Step { sent, skipped, busy: count(turn.len()) - sent - skipped })
-}
-
-/// The places of those letters that are not there any more; the others are locked by somebody.
-async fn gone(db: &mut PgConnection, missing: Vec<(i64, String)>) -> Result<Vec<i64>, sqlx::Error> {
-    if missing.is_empty() {
-        return Ok(Vec::new());
+    let all = count(turns.len());
+    let (mut sent, mut skipped, mut missing) = (Vec::new(), Vec::new(), Vec::new());
+    for turn in turns {
+        match &turn.letter {
+            Some(letter) => match letter.status {
+                LetterStatus::Parked => sent.push(sending(replay, &turn, letter)),
+                LetterStatus::Replaying | LetterStatus::Resolved | LetterStatus::Discarded => skipped.push(turn.n),
+            },
+            None => missing.push(turn),
+        }
     }
-    let (places, ids): (Vec<i64>, Vec<String>) = missing.into_iter().unzip();
-    sqlx::query_scalar(
-        "select m.n
-           from unnest($1::bigint[], $2::text[]) as m (n, id)
-           left join fis_dead_letter d using (id)
-          where d.id is null",
-    )
-    .bind(places)
-    .bind(ids)
-    .fetch_all(db)
-    .await
+    if !missing.is_empty() {
+        // The others of them are locked by somebody.
+        let places: Vec<i64> = missing.iter().map(|turn| turn.n).collect();
+        let ids: Vec<&str> = missing.iter().map(|turn| turn.letter_id.as_str()).collect();
+        skipped.extend(dead_letters::removed(&mut *db, &places, &ids).await?);
+    }
+    replays::send(db, replay, &sent, &skipped, BACKFILL_EXCHANGE).await?;
+    let (sent, skipped) = (count(sent.len()), count(skipped.len()));
+    Ok(Step { sent, skipped, busy: all - sent - skipped })
 }
 
-#[derive(Default)]
-struct Sent {
-    places: Vec<i64>,
-    ids: Vec<String>,
-    properties: Vec<String>,
-    message_ids: Vec<String>,
-    edits: Vec<Option<i32>>,
-}
-
-impl Sent {
-    fn push(&mut self, row: &sqlx::postgres::PgRow, replay: i64) -> Result<(), sqlx::Error> {
-        let (id, edit): (String, Option<i32>) = (row.try_get("letter_id")?, row.try_get("edit_no")?);
-        let mut properties = fresh(row.try_get("properties")?).with_header(LETTER_HEADER, &id);
-        if let Some(original) = row.try_get::<Option<&str>, _>("message_id")? {
-            properties = properties.with_header(MESSAGE_ID_HEADER, original);
-        }
-        if let Some(edit) = edit {
-            properties = properties.with_number(EDIT_HEADER, i64::from(edit));
-        }
-        self.places.push(row.try_get("n")?);
-        self.message_ids.push(format!("replay/{replay}/{id}"));
-        self.properties.push(properties.to_text());
-        self.edits.push(edit);
-        self.ids.push(id);
-        Ok(())
+/// The message that carries a letter back.
+fn sending(replay: i64, turn: &Turn, letter: &TurnLetter) -> Sending {
+    let mut properties = fresh(&letter.properties).with_header(LETTER_HEADER, &turn.letter_id);
+    if let Some(original) = &letter.message_id {
+        properties = properties.with_header(MESSAGE_ID_HEADER, original);
+    }
+    if let Some(edit) = turn.edit_no {
+        properties = properties.with_number(EDIT_HEADER, i64::from(edit));
+    }
+    Sending {
+        n: turn.n,
+        letter_id: turn.letter_id.clone(),
+        edit_no: turn.edit_no,
+        properties: properties.to_text(),
+        message_id: message_id(replay, &turn.letter_id),
     }
 }
 
-/// A letter's properties, fit to begin again with.
-fn fresh(properties: &str) -> Properties {
-    Properties::from_text(properties).carried().without_header(ATTEMPT_HEADER)
-}
-
-/// The message that a replay of the letter would be.
-#[must_use]
-pub fn imagined(routing_key: &str, properties: &str, body: Vec<u8>) -> Delivery {
-    Delivery::imagined(routing_key.to_owned(), fresh(properties), body)
-}
-
-/// The letters move, their places in the selection are marked, and their messages go to the outbox: one statement, each letter found
-/// once. The bodies never leave the database.
-async fn move_on(db: &mut PgConnection, replay: i64, sent: &Sent, skipped: &[i64]) -> Result<(), sqlx::Error> {
-    sqlx::query(
-        "with sent as (
-             select *
-               from unnest($2::text[], $3::bigint[], $4::text[], $5::text[], $6::integer[])
-                 as s (id, n, properties, message_id, edit_no)),
-         moved as (
-             update fis_dead_letter d
-                set status = 'replaying', replay_id = $1
-               from sent s
-              where d.id = s.id
-          returning d.id, d.tenant_id, d.routing_key, d.body, s.n, s.properties, s.message_id as sent_id, s.edit_no),
-         place (n, state) as (
-             select n, 'sent' from sent
-              union all
-             select unnest($7::bigint[]), 'skipped'),
-         marked as (
-             update fis_replay_letter r
-                set state = place.state
-               from place
-              where r.replay_id = $1 and r.n = place.n
-                -- Another command that feeds the same replay may have sent it meanwhile.
-                and r.state = 'waiting')
-         insert into fis_outbox (tenant_id, exchange, routing_key, message_id, properties, body, due_at)
-         select m.tenant_id, $8, m.routing_key, m.sent_id, m.properties, coalesce(e.body, m.body), now()
-           from moved m
-           left join fis_dead_letter_edit e on e.letter_id = m.id and e.edit_no = m.edit_no
-          order by m.n",
-    )
-    .bind(replay)
-    .bind(&sent.ids)
-    .bind(&sent.places)
-    .bind(&sent.properties)
-    .bind(&sent.message_ids)
-    .bind(&sent.edits)
-    .bind(skipped)
-    .bind(REPLAY_EXCHANGE)
-    .execute(db)
-    .await?;
-    Ok(())
+/// The message id of a letter's replay: a letter is sent once in a replay.
+pub(super) fn message_id(replay: i64, letter: &str) -> String {
+    format!("replay/{replay}/{letter}")
 }

@@ -8,8 +8,7 @@ use crate::domain::dead_letter::{DeadLetter, money_of};
 use crate::domain::disposition::Failure;
 use crate::domain::event::{BatchRef, Identity, InboundEvent, Undecodable};
 use crate::domain::ids::{EventId, TenantId};
-use crate::domain::money::Currency;
-use crate::domain::names::{ATTEMPT_HEADER, LETTER_HEADER, MESSAGE_ID_HEADER, TRACEPARENT_HEADER};
+use crate::domain::names::{ATTEMPT_HEADER, LETTER_HEADER, MESSAGE_ID_HEADER};
 use crate::domain::retry::RetryPolicy;
 use crate::intake::Lane;
 use crate::journal::{Arrival, ItemFacts, RetryMessage, Source};
@@ -21,59 +20,49 @@ use crate::platform::time;
 pub struct Message<'a> {
     delivery: &'a Delivery,
     lane: Lane,
-    identity: Identity,
+    event: parking::EventFacts,
     batch: Option<BatchRef>,
-    money: Option<(rust_decimal::Decimal, Currency)>,
-    payload_hash: Option<String>,
     pub received_at: DateTime<Utc>,
 }
 
 impl<'a> Message<'a> {
     pub fn new(delivery: &'a Delivery, lane: Lane) -> Self {
-        Self {
-            delivery,
-            lane,
-            identity: Identity::default(),
-            batch: None,
-            money: None,
-            payload_hash: None,
-            received_at: time::now(),
-        }
+        Self { delivery, lane, event: parking::EventFacts::default(), batch: None, received_at: time::now() }
     }
 
     /// Remembers who the event is, where that could be read.
     pub fn identified(mut self, read: &Result<InboundEvent<'_>, Box<Undecodable>>) -> Self {
-        self.identity = match read {
+        match read {
             Ok(event) => {
-                self.money = money_of(&event.payload);
                 self.batch.clone_from(&event.batch);
-                self.payload_hash = Some(event.payload_hash.clone());
-                Identity {
+                let identity = Identity {
                     tenant_id: Some(event.tenant_id.clone()),
                     event_id: Some(event.event_id.clone()),
                     event_type: Some(event.event_type.clone()),
                     correlation_id: event.correlation_id.clone(),
-                }
+                };
+                let (money, payload_hash) = (money_of(&event.payload), Some(event.payload_hash.clone()));
+                self.event = parking::EventFacts { identity, money, payload_hash };
             }
             Err(undecodable) => {
                 self.batch.clone_from(&undecodable.batch);
-                undecodable.identity.clone()
+                self.event.identity = undecodable.identity.clone();
             }
-        };
+        }
         self
     }
 
     /// Its place in its publisher's batch, also where the rest of it could not be read.
     pub fn member(&self) -> Option<Member> {
         let batch = self.batch.clone()?;
-        let Identity { tenant_id, event_id, .. } = &self.identity;
+        let Identity { tenant_id, event_id, .. } = &self.event.identity;
         // Without an id of its own it goes by its letter's: the same message twice is one member.
         let letter_id = || EventId::parse(&parking::letter_id(self.delivery, &self.delivery.routing_key)).ok();
         Some(Member { tenant_id: tenant_id.clone()?, event_id: event_id.clone().or_else(letter_id)?, batch })
     }
 
     pub fn tenant_id(&self) -> Option<&TenantId> {
-        self.identity.tenant_id.as_ref()
+        self.event.identity.tenant_id.as_ref()
     }
 
     /// When it came and what it says it is worth. The day that it is about is read only where it may not be posted: the
@@ -87,7 +76,12 @@ impl<'a> Message<'a> {
             (Some(event), None) => day(event.occurred_at.unwrap_or(self.received_at)),
             (Some(event), Some(books)) => books.event_date(event, self.received_at),
         };
-        Arrival { on: day(self.received_at), event_date, money: self.money, deliveries: self.delivery.delivery_count() }
+        Arrival {
+            on: day(self.received_at),
+            event_date,
+            money: self.event.money,
+            deliveries: self.delivery.delivery_count(),
+        }
     }
 
     pub fn facts(&self, event: &InboundEvent<'_>, books_version: Option<i32>, policy: RetryPolicy) -> ItemFacts {
@@ -97,9 +91,9 @@ impl<'a> Message<'a> {
             event_type: event.event_type.clone(),
             payload_hash: event.payload_hash.clone(),
             lane: self.lane.name(),
-            message_id: self.message_id().map(ToOwned::to_owned),
-            correlation_id: self.correlation_id(),
-            traceparent: self.traceparent(),
+            message_id: parking::own_message_id(self.delivery).map(ToOwned::to_owned),
+            correlation_id: parking::correlation_id(self.delivery, &self.event.identity),
+            traceparent: parking::traceparent(self.delivery),
             books_version,
             attempts: self.attempts(),
             max_attempts: event.max_attempts,
@@ -115,46 +109,12 @@ impl<'a> Message<'a> {
     fn attempts(&self) -> u32 {
         self.delivery.properties.header_number(ATTEMPT_HEADER).and_then(|n| u32::try_from(n).ok()).unwrap_or(0)
     }
-
-    fn message_id(&self) -> Option<&str> {
-        let properties = &self.delivery.properties;
-        // PostgreSQL text cannot hold NUL; an id that has one is of no use to anybody.
-        properties.header(MESSAGE_ID_HEADER).or_else(|| properties.message_id()).filter(|id| !id.contains('\0'))
-    }
-
-    fn correlation_id(&self) -> Option<String> {
-        let sent = || self.delivery.properties.correlation_id().filter(|id| !id.contains('\0')).map(ToOwned::to_owned);
-        self.identity.correlation_id.clone().or_else(sent)
-    }
-
-    fn traceparent(&self) -> Option<String> {
-        // The W3C form has 55 characters; anything longer is not one.
-        self.delivery
-            .properties
-            .header(TRACEPARENT_HEADER)
-            .filter(|text| text.len() <= 64 && !text.contains('\0'))
-            .map(ToOwned::to_owned)
-    }
 }
 
 impl Source for Message<'_> {
     fn dead_letter(&self, failure: Failure) -> DeadLetter {
-        let properties = &self.delivery.properties;
-        let mut identity = self.identity.clone();
-        identity.correlation_id = self.correlation_id();
-        DeadLetter {
-            id: parking::letter_id(self.delivery, &self.delivery.routing_key),
-            payload_hash: self.payload_hash.clone(),
-            identity,
-            routing_key: storable(&self.delivery.routing_key),
-            lane: self.lane.name(),
-            failure,
-            money: self.money,
-            message_id: self.message_id().map(ToOwned::to_owned),
-            traceparent: self.traceparent(),
-            properties: properties.to_text(),
-            body: self.delivery.body.clone(),
-        }
+        let routing_key = &self.delivery.routing_key;
+        parking::dead_letter(self.delivery, routing_key, self.lane.name(), self.event.clone(), failure)
     }
 
     fn replayed(&self) -> Option<String> {
@@ -163,19 +123,14 @@ impl Source for Message<'_> {
 
     fn retry(&self, attempts: u32) -> RetryMessage {
         let mut properties = self.delivery.properties.carried().with_number(ATTEMPT_HEADER, i64::from(attempts));
-        if let Some(id) = self.message_id() {
+        if let Some(id) = parking::own_message_id(self.delivery) {
             properties = properties.with_header(MESSAGE_ID_HEADER, id);
         }
         RetryMessage {
             message_id: format!("retry/{}/{attempts}", parking::letter_id(self.delivery, &self.delivery.routing_key)),
-            routing_key: storable(&self.delivery.routing_key),
+            routing_key: parking::storable(&self.delivery.routing_key),
             properties: properties.to_text(),
             body: self.delivery.body.clone(),
         }
     }
-}
-
-/// PostgreSQL text cannot hold NUL, and a routing key may.
-fn storable(text: &str) -> String {
-    text.replace('\0', "\u{fffd}")
 }

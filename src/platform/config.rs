@@ -1,6 +1,7 @@
 //! The configuration: a file, then the environment. What is unknown or wrong refuses the start by its name; a secret
 //! never leaves through a log line, an error or `--help`.
 
+mod environment;
 mod secret;
 mod tree;
 
@@ -10,17 +11,10 @@ use std::path::Path;
 use serde::{Deserialize, Serialize};
 use toml::{Table, Value};
 
+pub use environment::strangers;
 pub use secret::Secret;
 
-/// The environment's short names of the settings that every deployment has.
-const SHORT_NAMES: [(&str, &str); 4] = [
-    ("FIS_AMQP_URL", "amqp.url"),
-    ("FIS_REDIS_URL", "redis.url"),
-    ("FIS_DATABASE_URL", "database.url"),
-    ("FIS_HTTP_ADDR", "http.addr"),
-];
-/// Variables of ours that are no settings: the file's path, a test's crash point or deliberate bug, who is at the keyboard. `FIS_DEV_…` belongs to `./dev`.
-const NOT_SETTINGS: [&str; 4] = ["FIS_CONFIG", "FIS_FAILPOINT", "FIS_MUTANT", "FIS_OPERATOR"];
+use environment::Variable;
 
 macro_rules! section {
     ($(#[$doc:meta])* $name:ident { $($field:ident: $type:ty = $default:expr),* $(,)? }) => {
@@ -168,18 +162,9 @@ impl Settings {
         Ok(())
     }
 
-    fn add_environment(&mut self, environment: impl Iterator<Item = (String, String)>) -> Result<(), ConfigError> {
-        for (variable, text) in environment {
-            let name = match SHORT_NAMES.iter().find(|(short, _)| *short == variable) {
-                Some((_, name)) => (*name).to_owned(),
-                None if NOT_SETTINGS.contains(&variable.as_str()) || variable.starts_with("FIS_DEV_") => continue,
-                None if variable.starts_with("FIS_") => match variable.strip_prefix("FIS__") {
-                    Some(rest) => rest.to_lowercase().replace("__", "."),
-                    // A misspelt FIS_AMQP_URL must not fall back to a default in silence.
-                    None => variable.clone(),
-                },
-                None => continue,
-            };
+    fn add_environment(&mut self, variables: impl Iterator<Item = (String, String)>) -> Result<(), ConfigError> {
+        for (variable, text) in variables {
+            let Variable::Setting(name) = environment::variable(&variable) else { continue };
             let origin = format!("the environment variable {variable}");
             let Some(default) = self.defaults.get(&name) else {
                 return Err(self.unknown(name, &origin));

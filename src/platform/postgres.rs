@@ -112,7 +112,8 @@ impl Postgres {
             ("lock_timeout", config.lock_timeout_ms.to_string()),
             ("idle_in_transaction_session_timeout", "60000".to_owned()),
             ("timezone", "UTC".to_owned()),
-            ("datestyle", "ISO, YMD".to_owned()),
+            // Without a space: sqlx 0.8 does not escape it, and the server would take the rest for another word.
+            ("datestyle", "ISO,YMD".to_owned()),
             // The server notices a client that is gone, and gives its locks back, within a minute.
             ("tcp_keepalives_idle", "30".to_owned()),
             ("tcp_keepalives_interval", "10".to_owned()),

@@ -5,7 +5,7 @@ use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant};
 
 use deadpool_redis::redis::io::tcp::TcpSettings;
-use deadpool_redis::redis::{AsyncConnectionConfig, FromRedisValue, IntoConnectionInfo, Pipeline, RedisResult, Value};
+use deadpool_redis::redis::{AsyncConnectionConfig, IntoConnectionInfo, Pipeline, RedisResult, Value};
 use deadpool_redis::{Manager, Pool, Runtime};
 
 use super::config;
@@ -88,22 +88,6 @@ impl Redis {
             drop(deadpool_redis::Connection::take(connection));
         }
         answer
-    }
-
-    /// Runs one command whose answer is text; none for a nil.
-    ///
-    /// # Errors
-    /// Redis did not answer in time, or with an error.
-    pub async fn text(&self, words: &[&str]) -> Result<Option<String>, RedisError> {
-        let mut pipeline = Pipeline::with_capacity(1);
-        let (name, arguments) = words.split_first().unwrap_or((&"PING", &[]));
-        pipeline.cmd(name).arg(arguments);
-        let away = |error: deadpool_redis::redis::RedisError| RedisError::Away(error.to_string());
-        match self.run(&mut pipeline).await?.pop() {
-            Some(answer) => FromRedisValue::from_redis_value(answer.map_err(away)?)
-                .map_err(|error| RedisError::Away(format!("{error}"))),
-            None => Ok(None),
-        }
     }
 
     /// # Errors

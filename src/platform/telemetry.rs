@@ -9,7 +9,7 @@ use super::config::{Log, LogFormat};
 /// # Errors
 /// The filter cannot be read, or logging was set up before.
 pub fn start(config: &Log) -> Result<(), String> {
-    let filter = EnvFilter::try_new(&config.filter).map_err(|error| format!("setting `log.filter`: {error}"))?;
+    let filter = EnvFilter::try_new(&config.filter).map_err(|error| error.to_string())?;
     let human = match config.format {
         LogFormat::Human => true,
         LogFormat::Json => false,

@@ -13,7 +13,6 @@ use super::wait;
 use crate::domain::disposition::Reason;
 use crate::intake::Lane;
 use crate::journal::books::BooksError;
-use crate::parking::{self, overview::OpenLetters};
 use crate::pipeline::{Edges, Pipeline, PipelineError};
 use crate::platform::amqp::{Connection, Consumer, Limits, Prefetch, Receiver};
 use crate::platform::config::Config;
@@ -21,6 +20,7 @@ use crate::platform::health::{Health, Part};
 use crate::platform::metrics;
 use crate::platform::postgres::Work;
 use crate::platform::time::{self, Backoff};
+use crate::store::dead_letters::{self, OpenLetters};
 use crate::store::ledger;
 
 /// The question whether PostgreSQL takes postings.
@@ -79,7 +79,7 @@ pub async fn watch_letters(edges: &Edges, stop: &CancellationToken) {
         let mut rest = LETTERS;
         // A failure tells nothing: the last figures stay, and whoever needs PostgreSQL reports it.
         let asked = Instant::now();
-        if let Ok(open) = edges.postgres.run(LETTERS_WORK, parking::overview::open_letters).await {
+        if let Ok(open) = edges.postgres.run(LETTERS_WORK, dead_letters::open_letters).await {
             tell_letters(&open, &mut currencies);
             rest = rest.max(asked.elapsed().saturating_mul(LETTERS_PART));
         }

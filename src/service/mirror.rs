@@ -13,7 +13,7 @@ use crate::platform::config::Config;
 ///
 /// # Errors
 /// A setting cannot be meant.
-pub fn settings(config: &Config) -> Result<Option<MirrorSettings>, ServiceError> {
+pub(super) fn settings(config: &Config) -> Result<Option<MirrorSettings>, ServiceError> {
     let topology = Topology::embedded().map_err(|error| ServiceError::Topology(error.to_string()))?;
     MirrorSettings::of(&config.outbox.mirror, &topology)
         .map_err(|wrong| ServiceError::Setting { name: wrong.name, reason: wrong.reason })

@@ -5,8 +5,8 @@ use std::time::Duration;
 
 use tokio_util::sync::CancellationToken;
 
+use crate::domain::names::DEAD_LETTER_QUEUE;
 use crate::intake::Lane;
-use crate::parking::DEAD_LETTER_QUEUE;
 use crate::pipeline::Pipeline;
 use crate::platform::amqp::{AmqpError, Connection};
 use crate::platform::config::Config;

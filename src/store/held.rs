@@ -8,6 +8,7 @@ use sqlx::{PgConnection, Row};
 
 use super::outbox::FreedEvent;
 use super::{column, rows};
+use crate::domain::disposition::Reason;
 use crate::domain::ids::{EventId, EventKey, TenantId};
 use crate::domain::money::Worth;
 
@@ -151,7 +152,7 @@ pub struct HeldEvent {
     pub tenant_id: String,
     pub event_id: String,
     pub event_type: String,
-    pub reason: String,
+    pub reason: Reason,
     pub detail: String,
     pub waits_for: Option<String>,
     pub attempts: i32,
@@ -164,7 +165,7 @@ pub struct HeldEvent {
 #[derive(Debug, Clone, Default)]
 pub struct HeldFilter {
     pub tenant: Option<TenantId>,
-    pub reason: Option<String>,
+    pub reason: Option<Reason>,
 }
 
 /// A page, the next to come back first, and how many there are in all.
@@ -181,7 +182,7 @@ pub async fn list(
         "select count(*) from fis_held where ($1::text is null or tenant_id = $1) and ($2::text is null or reason = $2)",
     )
     .bind(filter.tenant.as_ref().map(TenantId::as_str))
-    .bind(filter.reason.as_deref())
+    .bind(filter.reason.map(Reason::code))
     .fetch_one(&mut *db)
     .await?;
     let rows = sqlx::query(
@@ -192,7 +193,7 @@ pub async fn list(
           limit $3 offset $4",
     )
     .bind(filter.tenant.as_ref().map(TenantId::as_str))
-    .bind(filter.reason.as_deref())
+    .bind(filter.reason.map(Reason::code))
     .bind(limit)
     .bind(offset)
     .fetch_all(db)
@@ -205,7 +206,7 @@ pub(super) fn held_event(row: &PgRow) -> Result<HeldEvent, sqlx::Error> {
         tenant_id: row.try_get("tenant_id")?,
         event_id: row.try_get("event_id")?,
         event_type: row.try_get("event_type")?,
-        reason: row.try_get("reason")?,
+        reason: Reason::from_code(row.try_get("reason")?).ok_or_else(|| rows::impossible("reason"))?,
         detail: row.try_get("detail")?,
         waits_for: row.try_get("waits_for")?,
         attempts: row.try_get("attempts")?,

@@ -11,6 +11,10 @@
 //! | `held` | `fis_held` |
 //! | `received` | `fis_received` |
 //! | `batches` | `fis_batch`, `fis_batch_member` |
+//! | `dead_letters` | `fis_dead_letter`, `fis_entry_edit`; what it parks or removes it counts in `fis_received`, in one statement |
+//! | `letter_edits` | `fis_dead_letter_edit` |
+//! | `replays` | `fis_replay`, `fis_replay_letter`; its `send` also moves `fis_dead_letter` and adds to `fis_outbox`, in one statement |
+//! | `operator_log` | `fis_operator_log`, beside the table's own trigger |
 //! | `mirror` | `fis_mirror`, `fis_mirror_cursor` |
 //! | `audit`, `receipts`, `tie_out`, `ledger` | read only |
 //! | `schema` | the version of the whole |
@@ -18,17 +22,25 @@
 pub mod audit;
 pub mod batches;
 pub mod books;
+pub mod dead_letters;
+mod error;
 pub mod heads;
 pub mod held;
 pub mod journal;
 pub mod ledger;
+pub mod letter_edits;
 pub mod mirror;
+pub mod operator_log;
 pub mod outbox;
 pub mod receipts;
 pub mod received;
+pub mod replays;
 pub(crate) mod rows;
 pub mod schema;
 pub mod tie_out;
+mod words;
+
+pub use error::StoreError;
 
 use sqlx::PgConnection;
 

@@ -6,6 +6,7 @@ use sqlx::{PgConnection, Row};
 
 use super::held::{HeldEvent, held_event};
 use crate::domain::ids::{EventId, TenantId};
+use crate::store::dead_letters::{self, EventLetter};
 
 /// Letters of one event beyond this are not listed: the newest ones tell the story.
 const LETTERS_MAX: i64 = 20;
@@ -16,7 +17,7 @@ pub struct Account {
     pub posted: Option<PostedEntry>,
     pub held: Option<HeldEvent>,
     /// The newest first.
-    pub letters: Vec<Letter>,
+    pub letters: Vec<EventLetter>,
 }
 
 #[derive(Debug, Clone, serde::Serialize)]
@@ -32,19 +33,6 @@ pub struct PostedEntry {
     pub reversed_by: Option<String>,
     /// False: the announcement is still in the outbox.
     pub announced: bool,
-}
-
-/// A message with this event's id that was rejected.
-#[derive(Debug, Clone, serde::Serialize)]
-#[serde(rename_all = "camelCase")]
-pub struct Letter {
-    pub dead_letter_id: String,
-    pub reason: String,
-    pub detail: String,
-    pub status: String,
-    pub attempts: i32,
-    pub first_seen_at: DateTime<Utc>,
-    pub last_seen_at: DateTime<Utc>,
 }
 
 /// # Errors
@@ -83,30 +71,6 @@ pub async fn account_of(db: &mut PgConnection, tenant: &TenantId, event: &EventI
     if row.try_get::<Option<String>, _>("reason")?.is_some() {
         account.held = Some(held_event(&row)?);
     }
-    let rows = sqlx::query(
-        "select id, reason, detail, status, attempts, first_seen_at, last_seen_at
-           from fis_dead_letter
-          where tenant_id = $1 and event_id = $2
-          order by last_seen_at desc, id
-          limit $3",
-    )
-    .bind(tenant.as_str())
-    .bind(event.as_str())
-    .bind(LETTERS_MAX)
-    .fetch_all(db)
-    .await?;
-    account.letters = rows.iter().map(letter).collect::<Result<_, _>>()?;
+    account.letters = dead_letters::of_event(db, tenant, event, LETTERS_MAX).await?;
     Ok(account)
-}
-
-fn letter(row: &sqlx::postgres::PgRow) -> Result<Letter, sqlx::Error> {
-    Ok(Letter {
-        dead_letter_id: row.try_get("id")?,
-        reason: row.try_get("reason")?,
-        detail: row.try_get("detail")?,
-        status: row.try_get("status")?,
-        attempts: row.try_get("attempts")?,
-        first_seen_at: row.try_get("first_seen_at")?,
-        last_seen_at: row.try_get("last_seen_at")?,
-    })
 }

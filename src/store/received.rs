@@ -11,7 +11,8 @@ use crate::domain::ids::TenantId;
 use crate::domain::money::Worth;
 
 /// What became of a received message.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, serde::Serialize)]
+#[serde(rename_all = "snake_case")]
 pub enum Outcome {
     Discarded,
     Duplicate,

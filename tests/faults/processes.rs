@@ -6,7 +6,6 @@ use fis::platform::amqp::management::encode;
 use serde_json::Value;
 
 use crate::support::load::{QUICK_RETRIES, TENANTS, mix};
-use crate::support::process::Run;
 use crate::support::wait::{wait_until, wait_within};
 use crate::support::world::{Setup, World};
 
@@ -112,7 +111,7 @@ async fn a_crash_loop_sends_no_healthy_event_to_the_dead_letters() {
     let messages: Vec<_> = (0..100).map(|n| crate::support::events::order(&format!("evt-{n}"))).collect();
     world.publish(&messages).await;
     for _ in 0..6 {
-        let mut doomed: Run = world.spawn(&[("FIS_FAILPOINT", "before_commit")]);
+        let mut doomed = world.spawn(&[("FIS_FAILPOINT", "before_commit")]);
         doomed.exited(Duration::from_secs(30)).await;
         assert!(doomed.aborted());
     }

@@ -142,7 +142,7 @@ async fn an_auditors_own_program_agrees_and_finds_what_was_altered() {
 async fn a_signed_checkpoint_finds_a_cut_and_a_rewritten_chain_that_are_right_in_themselves() {
     let world = with_orders("checkpoint").await;
     let key = [("FIS__AUDIT__SIGNING_KEY", "9d61b19deffd5a60ba844af492ec2cc44449c5697b326919703bac031cae7f60")];
-    world.fis(&["checkpoint"]).await.expect(1, &["audit.signing_key"]);
+    world.fis(&["checkpoint"]).await.expect(2, &["audit.signing_key"]);
     let said = world.fis_with(&["checkpoint"], &key).await.expect(0, &["acme", "signature"]);
     let file = world.file("checkpoint.json", &said.stdout);
     let verify = ["verify", "--checkpoint", &file];

@@ -12,29 +12,56 @@ async fn small(name: &str) -> World {
 #[tokio::test(flavor = "multi_thread")]
 async fn a_wrong_or_unknown_setting_stops_the_start_with_its_name() {
     let world = small("settings").await;
-    let rows: [(&str, &str, &[&str]); 10] = [
+    let rows: [(&str, &str, &[&str]); 12] = [
         ("FIS__INTAKE__PREFETCHED", "10", &["intake.prefetched", "FIS__INTAKE__PREFETCHED", "intake.prefetch"]),
         ("FIS__NOWHERE__KEY", "10", &["nowhere.key"]),
-        ("FIS_AMQP_ULR", "amqp://x", &["FIS_AMQP_ULR"]),
+        ("FIS__AMQP_URL", "amqp://x", &["FIS__AMQP_URL"]),
         ("FIS__INTAKE__PREFETCH", "many", &["intake.prefetch", "a whole number"]),
         ("FIS__INTAKE__PREFETCH", "0", &["intake.prefetch", "from 1"]),
         ("FIS__INTAKE__PREFETCH", "99999999", &["intake.prefetch", "to "]),
         ("FIS__DATABASE__CONNECTIONS_MAX", "1", &["database.connections_max"]),
         ("FIS__INTAKE__HOLD_SECONDS", "3600", &["intake.hold_seconds"]),
         ("FIS__LOG__FORMAT", "xml", &["log.format", "json"]),
+        ("FIS__LOG__FILTER", "fis=loud", &["setting `log.filter`"]),
+        ("FIS__OUTBOX__MIRROR__ENABLED", "true", &["outbox.mirror.exchange"]),
         ("FIS__INTAKE__DEFAULT_TENANT", "a:b", &["intake.default_tenant"]),
     ];
     for (name, value, words) in rows {
-        world.fis_with(&["run"], &[(name, value)]).await.expect(1, words);
+        world.fis_with(&["run"], &[(name, value)]).await.expect(2, words);
     }
     for (name, setting) in
         [("FIS_AMQP_URL", "amqp.url"), ("FIS_REDIS_URL", "redis.url"), ("FIS_DATABASE_URL", "database.url")]
     {
         for value in ["nonsense://tops3cret", "tops3cret", ""] {
-            let said = world.fis_with(&["run"], &[(name, value)]).await.expect(1, &[setting]);
+            let said = world.fis_with(&["run"], &[(name, value)]).await.expect(2, &[setting]);
             assert!(!said.all().contains("tops3cret"), "{said:?}");
         }
     }
+}
+
+/// Kubernetes gives these to every pod where a Service is named `fis`; the last one is a password that was meant for somebody else.
+#[tokio::test(flavor = "multi_thread")]
+async fn a_variable_that_is_no_setting_is_warned_about_once_and_ignored() {
+    let world = World::new("strangers").await;
+    let strangers = [
+        ("FIS_SERVICE_HOST", "10.0.0.1"),
+        ("FIS_PORT", "tcp://10.0.0.1:8080"),
+        ("FIS_PORT_8080_TCP_ADDR", "10.0.0.1"),
+        ("FIS_AMQP_PASSWORD", "tops3cret"),
+    ];
+    let named = "FIS_AMQP_PASSWORD, FIS_PORT, FIS_PORT_8080_TCP_ADDR, FIS_SERVICE_HOST;";
+    let warnings = |text: &str| text.matches("FIS_SERVICE_HOST").count();
+
+    let said = world.fis_with(&["status", "--json"], &strangers).await.expect(0, &[]);
+    said.json();
+    assert!(said.stderr.contains(named) && warnings(&said.stderr) == 1, "{said:?}");
+
+    let mut run = world.spawn(&strangers);
+    run.ready().await;
+    run.terminate().await;
+    let log = run.log();
+    assert!(log.contains(named) && warnings(&log) == 1, "{log}");
+    assert!(!log.contains("tops3cret") && !said.all().contains("tops3cret"));
 }
 
 #[tokio::test(flavor = "multi_thread")]
@@ -51,13 +78,13 @@ async fn the_file_is_read_and_the_environment_overrides_it() {
     for (text, words) in rows {
         // `fis.toml` in the working directory is read without being named.
         let file = world.file("fis.toml", text);
-        world.fis(&["migrate"]).await.expect(1, words);
-        world.fis(&["--config", &file, "migrate"]).await.expect(1, words);
-        world.fis_with(&["migrate"], &[("FIS_CONFIG", &file)]).await.expect(1, words);
+        world.fis(&["migrate"]).await.expect(2, words);
+        world.fis(&["--config", &file, "migrate"]).await.expect(2, words);
+        world.fis_with(&["migrate"], &[("FIS_CONFIG", &file)]).await.expect(2, words);
     }
     world.file("fis.toml", "[database]\nurl = \"postgres://nobody@127.0.0.1:1/nothing\"\n");
     world.fis(&["migrate"]).await.expect(0, &[]);
-    world.fis(&["--config", "/nowhere/fis.toml", "migrate"]).await.expect(1, &["/nowhere/fis.toml"]);
+    world.fis(&["--config", "/nowhere/fis.toml", "migrate"]).await.expect(2, &["/nowhere/fis.toml"]);
     world.fis(&["no-such-command"]).await.expect(2, &[]);
 }
 
@@ -91,7 +118,7 @@ async fn a_password_never_appears_in_any_output() {
     }
     // A wrong file quotes neither the line nor the value.
     let file = world.file("wrong.toml", "[amqp]\nurl = \"amqp://user:tops3cret@h/\nx = 1\n");
-    let said = world.fis(&["--config", &file, "status"]).await.expect(1, &["wrong.toml", "line 2"]);
+    let said = world.fis(&["--config", &file, "status"]).await.expect(2, &["wrong.toml", "line 2"]);
     assert!(!said.all().contains("tops3cret"), "{said:?}");
 
     // `fis run` waits for servers that are away, and says so without the password; one away at a time, the rest is real.

@@ -1,84 +1,12 @@
 //! Messages that no library would send, and that the broker takes all the same. None may stop what comes behind it.
 
 use lapin::types::{AMQPValue, FieldTable};
-use tokio::io::{AsyncReadExt, AsyncWriteExt};
-use tokio::net::TcpStream;
 
-use crate::support::events::order;
+use crate::support::broker::{DLQ, LANES};
+use crate::support::events::{BACKFILL, LIVE, URGENT, order};
+use crate::support::raw::{Raw, entry, nested, tagged};
 use crate::support::wait::{same, wait_until};
 use crate::support::world::World;
-
-/// Just enough of AMQP 0-9-1 to publish bytes where text belongs.
-struct Raw {
-    stream: TcpStream,
-}
-
-impl Raw {
-    async fn open(world: &World) -> Self {
-        let address = world.servers.amqp.rsplit('@').next().unwrap().split('/').next().unwrap().to_owned();
-        let mut raw = Self { stream: TcpStream::connect(address).await.unwrap() };
-        raw.stream.write_all(b"AMQP\x00\x00\x09\x01").await.unwrap();
-        raw.expect(10, 10).await;
-        let credentials = b"\x00fis_service\x00secret";
-        let start_ok = [&[0, 0, 0, 0][..], &short(b"PLAIN"), &long(credentials), &short(b"en_US")].concat();
-        raw.method(0, 10, 11, &start_ok).await;
-        raw.expect(10, 30).await;
-        raw.method(0, 10, 31, &[0, 1, 0, 2, 0, 0, 0, 0]).await;
-        raw.method(0, 10, 40, &[&short(world.vhost.as_bytes())[..], &short(b""), &[0]].concat()).await;
-        raw.expect(10, 41).await;
-        raw.method(1, 20, 10, &short(b"")).await;
-        raw.expect(20, 11).await;
-        raw
-    }
-
-    async fn frame(&mut self, kind: u8, channel: u16, payload: &[u8]) {
-        let size = u32::try_from(payload.len()).unwrap();
-        let frame = [&[kind][..], &channel.to_be_bytes(), &size.to_be_bytes(), payload, &[0xce]].concat();
-        self.stream.write_all(&frame).await.unwrap();
-    }
-
-    async fn method(&mut self, channel: u16, class: u16, method: u16, arguments: &[u8]) {
-        self.frame(1, channel, &[&class.to_be_bytes()[..], &method.to_be_bytes(), arguments].concat()).await;
-    }
-
-    /// Reads frames until this method comes.
-    async fn expect(&mut self, class: u16, method: u16) {
-        loop {
-            let mut head = [0; 7];
-            self.stream.read_exact(&mut head).await.unwrap();
-            let size = u32::from_be_bytes([head[3], head[4], head[5], head[6]]) as usize;
-            let mut rest = vec![0; size + 1];
-            self.stream.read_exact(&mut rest).await.unwrap();
-            if head[0] == 1 && rest[..2] == class.to_be_bytes() && rest[2..4] == method.to_be_bytes() {
-                return;
-            }
-        }
-    }
-
-    /// Publishes with a message id, and waits for the broker's confirm.
-    async fn publish(&mut self, routing_key: &[u8], message_id: &[u8], body: &[u8]) {
-        self.method(1, 85, 10, &[0]).await;
-        self.expect(85, 11).await;
-        self.method(1, 60, 40, &[&[0, 0][..], &short(b"fis.events.exchange"), &short(routing_key), &[0]].concat())
-            .await;
-        let size = u64::try_from(body.len()).unwrap();
-        // Class, weight, size, the flag of the message id, and the id itself.
-        let header =
-            [&60u16.to_be_bytes()[..], &[0, 0], &size.to_be_bytes(), &0x0080u16.to_be_bytes(), &short(message_id)]
-                .concat();
-        self.frame(2, 1, &header).await;
-        self.frame(3, 1, body).await;
-        self.expect(60, 80).await;
-    }
-}
-
-fn short(bytes: &[u8]) -> Vec<u8> {
-    [&[u8::try_from(bytes.len()).unwrap()][..], bytes].concat()
-}
-
-fn long(bytes: &[u8]) -> Vec<u8> {
-    [&u32::try_from(bytes.len()).unwrap().to_be_bytes()[..], bytes].concat()
-}
 
 #[tokio::test(flavor = "multi_thread")]
 async fn text_that_is_not_utf8_stops_neither_the_lane_nor_the_dead_letters() {
@@ -86,9 +14,9 @@ async fn text_that_is_not_utf8_stops_neither_the_lane_nor_the_dead_letters() {
     let mut run = world.run().await;
     let mut raw = Raw::open(&world).await;
     let body = br#"{"eventId":"x","tenantId":"acme","payload":{}}"#;
-    raw.publish(b"ecommerce.\xff\xfe.completed", b"m1", body).await;
-    let mut raw = Raw::open(&world).await;
-    raw.publish(&[0xff; 255], &[0xfe; 255], br#"{"eventId":"y","tenantId":"acme","payload":{}}"#).await;
+    raw.publish(LIVE, b"ecommerce.\xff\xfe.completed", b"m1", b"", body).await;
+    let body = br#"{"eventId":"y","tenantId":"acme","payload":{}}"#;
+    raw.publish(LIVE, &[0xff; 255], &[0xfe; 255], &entry(b"\xfd", b"V"), body).await;
     world.publish(&[order("behind")]).await;
     wait_until("the order behind them is posted", async || {
         same(world.count("select count(*) from fis_journal_entry where event_id = 'behind'").await, 1)
@@ -96,9 +24,123 @@ async fn text_that_is_not_utf8_stops_neither_the_lane_nor_the_dead_letters() {
     .await;
     wait_until("both are dead letters, and their queue is empty", async || {
         same(world.count("select count(*) from fis_dead_letter where reason = 'rule_not_found'").await, 2)?;
-        same(world.ready_count("fis.ingestion.dlq.queue").await, 0)
+        same(world.ready_count(DLQ).await, 0)
     })
     .await;
+    run.terminate().await;
+}
+
+/// The lanes' exchanges, in the order of their queues.
+const EXCHANGES: [&str; 3] = [LIVE, URGENT, BACKFILL];
+const KEY: &[u8] = b"ecommerce.order.completed";
+
+/// Orders of all lanes.
+async fn publish_orders(world: &World, when: &str) {
+    let orders = EXCHANGES.map(|exchange| order(&format!("{when} {exchange}")).on(exchange));
+    world.publish(&orders).await;
+}
+
+/// All orders are posted, each poisoned one is a letter for this reason with its body, and nothing is left in a queue.
+async fn wait_for_the_end(world: &World, orders: i64, letters: i64, reason: &'static str) {
+    wait_until("the orders around them are posted, and they are dead letters", async || {
+        same(world.count("select count(*) from fis_journal_entry").await, orders)?;
+        let sql = "select count(*) from fis_dead_letter where reason = $1 and body <> ''";
+        let found: i64 = sqlx::query_scalar(sql).bind(reason).fetch_one(&world.pool).await.unwrap();
+        same(found, letters)?;
+        same(world.count("select count(*) from fis_dead_letter").await, letters)?;
+        for queue in LANES.into_iter().chain([DLQ]) {
+            same(world.ready_count(queue).await, 0)?;
+        }
+        Ok(())
+    })
+    .await;
+}
+
+/// A letter that was stored can be looked at, and comes out with its body.
+async fn every_letter_can_be_read(world: &World) {
+    let letters: Vec<(String, Vec<u8>)> =
+        sqlx::query_as("select id, body from fis_dead_letter").fetch_all(&world.pool).await.unwrap();
+    for (id, body) in letters {
+        let id = id.as_str();
+        world.fis(&["dlq", "show", id]).await.expect(0, &[id]);
+        assert!(serde_json::from_slice::<serde_json::Value>(&body).is_ok(), "the body is as it came");
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn headers_nested_without_end_stop_no_lane_of_any_instance() {
+    let world = World::new("nested").await;
+    let mut runs = [world.run().await, world.run().await];
+    publish_orders(&world, "before").await;
+    let mut raw = Raw::open(&world).await;
+    for exchange in EXCHANGES {
+        let body = order(&format!("deep {exchange}")).body;
+        let headers = [entry(b"x-fis-note", &tagged(b'S', b"kept")), entry(b"deep", &nested(10_000))].concat();
+        raw.publish(exchange, KEY, b"m1", &headers, &body).await;
+        // Also where the broker puts its own record of deaths: that one is no part of the event.
+        let body = order(&format!("deaths {exchange}")).body;
+        raw.publish(exchange, KEY, b"m2", &entry(b"x-death", &nested(10_000)), &body).await;
+    }
+    publish_orders(&world, "behind").await;
+    wait_for_the_end(&world, 9, 3, "bad_field").await;
+    every_letter_can_be_read(&world).await;
+    let kept = "select count(*) from fis_dead_letter where properties like '%x-fis-note%' and properties not like '%\"deep\"%'";
+    assert_eq!(world.count(kept).await, 3, "the other headers are there");
+    for run in &mut runs {
+        run.terminate().await;
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn properties_that_fill_a_frame_stop_no_lane_even_when_the_broker_adds_to_them() {
+    let world = World::new("full_frame").await;
+    let mut raw = Raw::open(&world).await;
+    for (exchange, queue) in EXCHANGES.into_iter().zip(LANES) {
+        let fill =
+            |beside: usize| entry(b"cloudEvents:fill", &tagged(b'S', &vec![b'h'; Raw::HEADER_BYTES_MAX - beside]));
+        let beside = Raw::header(0, b"full", &fill(Raw::HEADER_BYTES_MAX)).len();
+        let body = order(&format!("full {exchange}")).body;
+        raw.publish(exchange, KEY, b"full", &fill(beside), &body).await;
+        // Once delivered and given back, it comes with a count that does not fit any more.
+        raw.give_back(queue).await;
+    }
+    publish_orders(&world, "behind").await;
+    let mut runs = [world.run().await, world.run().await];
+    publish_orders(&world, "later").await;
+    wait_for_the_end(&world, 6, 3, "too_large").await;
+    every_letter_can_be_read(&world).await;
+    for run in &mut runs {
+        run.terminate().await;
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn an_event_that_lost_the_header_with_its_tenant_is_nobody_elses() {
+    let world = World::new("lost_tenant").await;
+    let mut run = world.run_with(&[("FIS__INTAKE__DEFAULT_TENANT", "acme")]).await;
+    let mut body: serde_json::Value = serde_json::from_slice(&order("whose").body).unwrap();
+    let body = body["payload"].take().to_string();
+    let mut raw = Raw::open(&world).await;
+    // Without its headers it would be an event in the dialect that takes its tenant from the configuration.
+    let headers = [
+        entry(b"cloudEvents:specversion", &tagged(b'S', b"1.0")),
+        entry(b"cloudEvents:id", &tagged(b'S', b"whose")),
+        entry(b"cloudEvents:type", &tagged(b'S', KEY)),
+        entry(b"cloudEvents:source", &tagged(b'S', b"shop")),
+        entry(b"cloudEvents:tenantid", &nested(10_000)),
+        entry(b"x-fis-tenant", &nested(10_000)),
+    ];
+    raw.publish(LIVE, KEY, b"m1", &headers.concat(), body.as_bytes()).await;
+    let note =
+        [&headers[..4].concat()[..], &entry(b"x-fis-tenant", &tagged(b'S', &vec![b'a'; 131_000 - 200]))].concat();
+    raw.publish(LIVE, KEY, b"m2", &note, body.as_bytes()).await;
+    wait_until("both are letters of nobody", async || {
+        same(world.count("select count(*) from fis_dead_letter where tenant_id is null").await, 2)?;
+        same(world.ready_count(DLQ).await, 0)
+    })
+    .await;
+    assert_eq!(world.count("select count(*) from fis_journal_entry").await, 0);
+    assert_eq!(world.count("select count(*) from fis_held").await, 0);
     run.terminate().await;
 }
 

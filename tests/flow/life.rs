@@ -50,7 +50,7 @@ async fn a_port_in_use_is_named() {
     let listener = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
     let addr = listener.local_addr().unwrap().to_string();
     world.fis_with(&["run"], &[("FIS_HTTP_ADDR", &addr)]).await.expect(1, &[&addr, "http.addr"]);
-    world.fis_with(&["run"], &[("FIS_HTTP_ADDR", "nonsense")]).await.expect(1, &["nonsense", "http.addr"]);
+    world.fis_with(&["run"], &[("FIS_HTTP_ADDR", "nonsense")]).await.expect(2, &["nonsense", "http.addr"]);
 }
 
 /// Stops while a publisher publishes and batches are under way.

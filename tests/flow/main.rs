@@ -6,14 +6,14 @@
 
 mod ahead;
 mod batches;
-mod bench;
 mod books;
 mod books_race;
 mod by_hand;
 mod commands;
 mod configuration;
 mod dead_letters;
-mod dead_letters_looking;
+mod desk;
+mod desk_letters;
 mod dialects;
 mod duplicates;
 mod edges;

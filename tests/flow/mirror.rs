@@ -220,6 +220,6 @@ async fn a_mirror_that_cannot_be_meant_is_refused_by_the_name_of_its_setting() {
     ];
     for (name, value, words) in rows {
         let settings = [ON[0], ON[1], (name, value)];
-        world.fis_with(&["run"], &settings).await.expect(1, words);
+        world.fis_with(&["run"], &settings).await.expect(2, words);
     }
 }

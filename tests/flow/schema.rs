@@ -1,5 +1,7 @@
 //! The database: migrated forward only, refused where it does not fit, append-only by its own power, and audited.
 
+use fis::domain::letter::{Act, LetterStatus, ReplayLetterState, ReplayState, Resolution};
+use fis::domain::operator::Through;
 use futures::future::join_all;
 use sqlx::Connection as _;
 
@@ -52,6 +54,36 @@ fn newest_migration() -> i64 {
     names.filter_map(|name| name.split('_').next()?.parse().ok()).max().unwrap()
 }
 
+/// The words that a CHECK of the column allows, sorted.
+async fn allowed(world: &World, constraint: &str) -> Vec<String> {
+    let definition = "select pg_get_constraintdef(oid) from pg_constraint where conname = $1";
+    let definition: String = sqlx::query_scalar(definition).bind(constraint).fetch_one(&world.pool).await.unwrap();
+    let mut words: Vec<String> = definition.split('\'').skip(1).step_by(2).map(ToOwned::to_owned).collect();
+    words.sort();
+    words
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn the_words_of_every_state_are_those_that_its_table_allows() {
+    let world = World::with("words", Setup { topology: false, tenants: &[], ..Setup::default() }).await;
+    fn words<T: Copy>(all: &[T], word: fn(T) -> &'static str) -> Vec<&'static str> {
+        let mut words: Vec<&str> = all.iter().map(|state| word(*state)).collect();
+        words.sort_unstable();
+        words
+    }
+    let rows = [
+        ("fis_dead_letter_status_check", words(LetterStatus::ALL, LetterStatus::as_str)),
+        ("fis_dead_letter_resolved_as_check", words(Resolution::ALL, Resolution::as_str)),
+        ("fis_replay_state_check", words(ReplayState::ALL, ReplayState::as_str)),
+        ("fis_replay_letter_state_check", words(ReplayLetterState::ALL, ReplayLetterState::as_str)),
+        ("fis_operator_log_act_check", words(Act::ALL, Act::as_str)),
+        ("fis_operator_log_through_check", words(Through::ALL, Through::as_str)),
+    ];
+    for (constraint, words) in rows {
+        assert_eq!(allowed(&world, constraint).await, words, "{constraint}");
+    }
+}
+
 async fn with_one_order(name: &str) -> World {
     let world = World::new(name).await;
     let mut run = world.run().await;
@@ -79,7 +111,7 @@ async fn entries_lines_and_books_refuse_update_delete_and_truncate() {
         "merge into fis_journal_line l using (select 1) x on true when matched then delete",
     ];
     for sql in rows {
-        let error = sqlx::raw_sql(&sql).execute(&world.pool).await.expect_err(sql).to_string();
+        let error = sqlx::raw_sql(sql).execute(&world.pool).await.expect_err(sql).to_string();
         assert!(error.contains("append-only") || error.contains("non-DEFAULT value"), "{sql}: {error}");
     }
     world.invariants().await;

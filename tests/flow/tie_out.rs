@@ -185,7 +185,7 @@ async fn a_row_that_was_made_away_with_is_found_and_named() {
         }
         let mut superuser = world.pool.acquire().await.unwrap();
         sqlx::raw_sql("set session_replication_role = replica").execute(&mut *superuser).await.unwrap();
-        sqlx::raw_sql(&sql).execute(&mut *superuser).await.unwrap();
+        sqlx::raw_sql(sql).execute(&mut *superuser).await.unwrap();
         world.fis(&["tie-out", "--tenant", "acme", "--date", &day]).await.expect(1, words);
         let said = world.fis(&["tie-out", "--tenant", "acme", "--date", &day, "--json"]).await.expect(1, &[]).json();
         assert_eq!(said["addsUp"], json!(false), "{sql}: {said:#}");

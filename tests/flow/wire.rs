@@ -12,15 +12,18 @@ use crate::support::world::{Setup, World};
 
 /// Messages, where the environment does not say otherwise.
 const MESSAGES: usize = 1500;
-/// How deep tables lie in tables.
+/// How deep tables lie in tables, where nothing else is said.
 const DEPTH_MAX: u8 = 3;
+/// Some headers lie as deep as this, about what is taken at most.
+const ARRAYS_MAX: usize = 50;
 /// Names that mean something to us, to the broker or to a dialect; what is in them is anything.
-const HEADERS: [&str; 14] = [
+const HEADERS: [&str; 15] = [
     "x-fis-tenant",
     "x-fis-attempt",
     "x-fis-lane",
     "x-fis-replay",
     "x-delivery-count",
+    "x-fis-unreadable",
     "x-first-death-reason",
     "traceparent",
     "cloudEvents:id",
@@ -119,7 +122,9 @@ fn table(rng: &mut Rng, depth: u8) -> FieldTable {
     let mut table = FieldTable::default();
     for _ in 0..rng.usize(..6) {
         let name = if rng.bool() { HEADERS[rng.usize(..HEADERS.len())].to_owned() } else { text(rng, 60) };
-        table.insert(name.into(), value(rng, depth + 1));
+        let arrays = if depth == 0 && rng.u8(..10) == 0 { rng.usize(..ARRAYS_MAX) } else { 0 };
+        let within = |inside, _| AMQPValue::FieldArray(FieldArray::from(vec![inside]));
+        table.insert(name.into(), (0..arrays).fold(value(rng, depth + 1), within));
     }
     table
 }

@@ -8,7 +8,8 @@ use std::path::{Path, PathBuf};
 use std::process::Command;
 use std::sync::Mutex;
 
-use fis::domain::outbound::{CONTENT_TYPE, DOMAIN_EXCHANGE, OutboundKind, journal_event};
+use fis::domain::names::DOMAIN_EXCHANGE;
+use fis::domain::outbound::{CONTENT_TYPE, OutboundKind, journal_event};
 use fis::intake::Lane;
 use fis::outbox::properties;
 use serde_json::{Value, json};

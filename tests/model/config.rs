@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 use std::error::Error;
 use std::path::{Path, PathBuf};
 
-use fis::platform::config::Config;
+use fis::platform::config::{self, Config};
 use toml::{Table, Value};
 
 use crate::{project_file, read};
@@ -184,18 +184,26 @@ fn an_unknown_setting_is_refused_with_its_name_and_origin() {
         assert!(error.contains("unknown setting") && error.contains(name), "{text}: {error}");
         assert!(error.contains(&file.0.display().to_string()), "{text}: {error}");
     }
-    for variable in [
-        "FIS_AMPQ_URL",
-        "FIS_CONFIGURATION",
-        "FIS__INTAKE__PREFETSCH",
-        "FIS__OUTBOX__MIRROR",
-        "FIS__INTAKE",
-        "FIS_",
-        "FIS__",
-    ] {
+    for variable in ["FIS__INTAKE__PREFETSCH", "FIS__OUTBOX__MIRROR", "FIS__INTAKE", "FIS__AMQP_URL", "FIS__"] {
         let error = load(None, &[(variable, "1")]).unwrap_err();
         assert!(error.contains("unknown setting") && error.contains(variable), "{variable}: {error}");
     }
+}
+
+#[test]
+fn a_variable_that_is_no_setting_is_named_in_one_warning_and_changes_nothing() {
+    let strangers =
+        ["FIS_SERVICE_HOST", "FIS_PORT", "FIS_AMPQ_URL", "FIS_CONFIGURATION", "FIS_INTAKE__PREFETCH", "FIS_"];
+    let ours = ["FIS_AMQP_URL", "FIS__INTAKE__PREFETCH", "FIS_CONFIG", "FIS_OPERATOR", "FIS_DEV_DIR", "FISH", "HOME"];
+    let warning = |names: &[&str]| config::strangers(names.iter().map(|name| (*name).to_owned()));
+    for name in strangers {
+        assert_eq!(load(None, &[(name, PASSWORD)]).unwrap(), Config::default(), "{name}");
+        assert!(warning(&[name]).unwrap().contains(&format!(": {name}; ")), "{name}");
+    }
+    let all = warning(&[&strangers[..], &ours[..]].concat()).unwrap();
+    let named = "FIS_, FIS_AMPQ_URL, FIS_CONFIGURATION, FIS_INTAKE__PREFETCH, FIS_PORT, FIS_SERVICE_HOST; ";
+    assert!(all.contains(named) && !all.contains('\n'), "{all}");
+    assert_eq!(warning(&ours), None);
 }
 
 #[test]
@@ -263,7 +271,7 @@ fn a_secret_is_in_no_debug_text_and_in_no_error() {
         let error = load(Some(&file.0), &[]).unwrap_err();
         assert!(!error.contains(PASSWORD), "{text}: {error}");
     }
-    for variable in ["FIS_AMQP_PASSWORD", "FIS__AMQP__PASSWORD", "FIS__AMQP__TIMEOUT_MS", "FIS__LOG__FORMAT"] {
+    for variable in ["FIS__AMQP__PASSWORD", "FIS__AMQP__TIMEOUT_MS", "FIS__LOG__FORMAT"] {
         let error = load(None, &[(variable, PASSWORD)]).unwrap_err();
         assert!(!error.contains(PASSWORD), "{variable}: {error}");
     }

@@ -5,6 +5,8 @@ use fis::domain::canonical::write_canonical;
 use fis::domain::disposition::Reason;
 use fis::domain::event::{BODY_BYTES_MAX, Identity, InboundEvent, RawMessage, Undecodable, decode};
 use fis::domain::ids::TenantId;
+use fis::domain::names::UNREADABLE_HEADER;
+use fis::platform::amqp::wire::{self, Unreadable};
 
 /// Every reason that decoding can give.
 pub const REASONS: [Reason; 5] =
@@ -82,6 +84,23 @@ fn with_payload(payload: &str) -> String {
 fn payload_hash(payload: &str) -> String {
     let body = with_payload(payload);
     Message::default().decode(body.as_bytes()).unwrap_or_else(|u| panic!("{payload}: {}", u.failure)).payload_hash
+}
+
+#[test]
+fn a_message_that_lost_headers_is_no_event_however_whole_it_looks() {
+    assert_eq!(UNREADABLE_HEADER, wire::UNREADABLE_HEADER);
+    let rows = [
+        (Unreadable::TooDeep, Reason::BadField),
+        (Unreadable::Garbled, Reason::BadField),
+        (Unreadable::TooLarge, Reason::TooLarge),
+    ];
+    for (why, reason) in rows {
+        let headers = [("x-fis-tenant", "header"), (UNREADABLE_HEADER, why.name())];
+        let message = Message { headers: &headers, default_tenant: Some("other"), ..Message::default() };
+        let undecodable = message.decode(with_payload("{}").as_bytes()).unwrap_err();
+        assert_eq!((undecodable.failure.reason, undecodable.identity), (reason, Identity::default()));
+        assert!(undecodable.failure.detail.contains("left out"), "{}", undecodable.failure);
+    }
 }
 
 #[test]

@@ -1,16 +1,18 @@
-//! Fuzzing, briefly and on every run: files of `tests/corpus` are mutated by a seeded generator and given to the decoder, the
+//! Fuzzing, briefly and on every run: files of `tests/corpus`, and books, are mutated by a seeded generator and given to the decoder, the
 //! expressions and the books. No panic, no hang, no float: a value that comes out is exact, or it is an error. A seed that finds
 //! something is printed; put the input into the corpus.
 //!
 //! `FUZZ_SECONDS=600 cargo test --test model fuzz` runs longer.
 
-use std::path::Path;
+use std::path::PathBuf;
 use std::time::{Duration, Instant};
 
 use fis::domain::books::Books;
 use fis::domain::event::{RawMessage, decode};
 use fis::domain::expr::{Expr, Scope, Template};
 use fis::domain::json;
+
+use crate::project_file;
 
 /// Per target, where the environment does not say otherwise.
 const SECONDS: u64 = 3;
@@ -60,9 +62,10 @@ const PIECES: [&str; 40] = [
     "é\u{202e}",
 ];
 
-fn corpus(target: &str) -> Vec<Vec<u8>> {
-    let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/corpus").join(target);
-    let mut files: Vec<_> = std::fs::read_dir(folder).unwrap().map(|file| file.unwrap().path()).collect();
+/// The files of these folders of the project, in the order of their names.
+fn corpus(folders: &[&str]) -> Vec<Vec<u8>> {
+    let files = |folder: &&str| std::fs::read_dir(project_file(folder)).unwrap().map(|file| file.unwrap().path());
+    let mut files: Vec<PathBuf> = folders.iter().flat_map(files).collect();
     files.sort();
     files.into_iter().map(|file| std::fs::read(file).unwrap()).collect()
 }
@@ -98,8 +101,8 @@ fn mutate(random: &mut fastrand::Rng, corpus: &[Vec<u8>]) -> Vec<u8> {
     input
 }
 
-fn fuzz(target: &str, run: impl Fn(&[u8]) + std::panic::RefUnwindSafe) {
-    let corpus = corpus(target);
+fn fuzz(target: &str, folders: &[&str], run: impl Fn(&[u8]) + std::panic::RefUnwindSafe) {
+    let corpus = corpus(folders);
     corpus.iter().for_each(|input| run(input));
     let seconds = std::env::var("FUZZ_SECONDS").ok().and_then(|text| text.parse().ok()).unwrap_or(SECONDS);
     let end = Instant::now() + Duration::from_secs(seconds);
@@ -120,7 +123,7 @@ fn fuzz(target: &str, run: impl Fn(&[u8]) + std::panic::RefUnwindSafe) {
 #[test]
 fn no_message_makes_the_decoder_or_a_rule_panic_or_hang() {
     let books = Books::parse(include_str!("../../books/shop.toml"), 1).unwrap();
-    fuzz("decode", |input| {
+    fuzz("decode", &["tests/corpus/decode"], |input| {
         let header = |_: &str| None;
         let message =
             RawMessage { body: input, routing_key: "ecommerce.order.completed", content_type: None, header: &header };
@@ -146,7 +149,7 @@ fn no_text_makes_an_expression_panic_or_hang() {
     let payload =
         json::parse(r#"{"total":"119.00","tax":19,"lines":[{"net":1},{"net":"2.5"}],"name":"x","odd name":true}"#)
             .unwrap();
-    fuzz("expr", |input| {
+    fuzz("expr", &["tests/corpus/expr"], |input| {
         let text = String::from_utf8_lossy(input);
         let mut scope = Scope::new();
         scope.bind_json("payload", &payload);
@@ -161,7 +164,7 @@ fn no_text_makes_an_expression_panic_or_hang() {
 
 #[test]
 fn no_file_makes_the_books_panic_or_hang() {
-    fuzz("books", |input| {
+    fuzz("books", &["books", "tests/support/books"], |input| {
         if let Err(mistakes) = Books::parse(&String::from_utf8_lossy(input), 1) {
             assert!(!mistakes.is_empty(), "refused without a word");
         }

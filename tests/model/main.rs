@@ -13,6 +13,7 @@
 //! | `addresses` | one broker or several: what is taken, and how a wrong one is named |
 //! | `schemas` | what the code sends is what `topology/schemas` says, member by member |
 //! | `asyncapi` | `topology/asyncapi.yaml` is what the code and the topology make of it, and AsyncAPI's own parser takes it |
+//! | `names` | every exchange, queue and routing key that a document names exists |
 //! | `ops` | compose file, image, unit and server configurations fit the code |
 #![allow(
     clippy::unwrap_used,
@@ -30,12 +31,16 @@ mod decode;
 mod fuzz;
 mod hashes;
 mod ledger;
+mod names;
 mod ops;
 mod posting;
 mod relay;
 mod scenarios;
 mod schemas;
 mod table;
+
+#[path = "../support/books.rs"]
+mod shared;
 
 use std::path::{Path, PathBuf};
 

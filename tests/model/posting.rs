@@ -19,39 +19,7 @@ use rust_decimal::Decimal;
 use sha2::{Digest, Sha256};
 use std::sync::Arc;
 
-const BOOKS: &str = r##"
-tenant = "acme"
-base_currency = "EUR"
-[[accounts]]
-code = "1100"
-type = "asset"
-[[accounts]]
-code = "4000"
-type = "income"
-[[accounts]]
-code = "2200"
-type = "liability"
-[[periods]]
-name = "2026"
-starts = 2026-01-01
-ends = 2026-12-31
-status = "open"
-[[rules]]
-name = "sale"
-on = "shop.order.completed"
-currency = "'EUR'"
-description = "Order {eventId}"
-lines = [
-  { debit = "1100", amount = "payload.total" },
-  { credit = "4000", amount = "payload.total - payload.tax" },
-  { credit = "2200", amount = "payload.tax", when = "payload.tax != 0" },
-]
-[[rules]]
-name = "cancel"
-on = "shop.order.cancelled"
-reverses = "payload.of"
-description = "Cancelled {payload.of}"
-"##;
+const BOOKS: &str = crate::shared::SALES;
 
 /// An event as the generator makes it. Few ids, so that duplicates, conflicts and reversals of reversals happen all the time.
 #[derive(Debug, Clone)]

@@ -6,11 +6,13 @@
 #![allow(dead_code)]
 
 pub mod backlog;
+pub mod books;
 pub mod broker;
 pub mod events;
 pub mod invariants;
 pub mod load;
 pub mod process;
+pub mod raw;
 pub mod servers;
 pub mod wait;
 pub mod world;

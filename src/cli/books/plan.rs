@@ -1,23 +1,22 @@
-//! A plan on paper: what an apply would change enters, lines for people or JSON for scripts leave.
+//! A plan on paper: what an apply would change enters, lines for people leave.
 
-use serde_json::json;
+use crate::desk::books::BooksChange;
+use crate::domain::books::{Act, Change, Detail, Thing};
 
-use crate::domain::books::{Act, Change, Thing};
-use crate::journal::books::Outlook;
-
-pub fn print(outlook: &Outlook) {
-    if outlook.plan.is_empty() {
+pub fn print(plan: &BooksChange) {
+    if plan.changes.is_empty() {
         return;
     }
-    match outlook.version {
-        None => println!("new books for {}:", outlook.tenant_id),
-        Some(version) => println!("changes to version {version} of the books of {}:", outlook.tenant_id),
+    match plan.version {
+        None => println!("new books for {}:", plan.tenant_id),
+        Some(version) => println!("changes to version {version} of the books of {}:", plan.tenant_id),
     }
-    for change in &outlook.plan.changes {
+    for change in &plan.changes {
         print_change(change);
     }
     let acts = [Act::Added, Act::Changed, Act::Closed, Act::Reopened, Act::Removed];
-    let counts = acts.into_iter().map(|act| (outlook.plan.count(act), act)).filter(|(count, _)| *count > 0);
+    let count = |act: Act| plan.changes.iter().filter(|change| change.act == act).count();
+    let counts = acts.into_iter().map(|act| (count(act), act)).filter(|(count, _)| *count > 0);
     let counts: Vec<String> = counts.map(|(count, act)| format!("{count} {}", word(act))).collect();
     println!("{}", counts.join(", "));
 }
@@ -28,7 +27,7 @@ fn print_change(change: &Change) {
     let (mark, title) = (mark(*act), title(*thing, name));
     match act {
         Act::Added | Act::Removed => {
-            let value = |detail: &crate::domain::books::Detail| {
+            let value = |detail: &Detail| {
                 let value = detail.new.as_deref().or(detail.old.as_deref()).unwrap_or_default();
                 format!("{} {}", detail.field, quoted(value))
             };
@@ -85,15 +84,4 @@ fn word(act: Act) -> &'static str {
         Act::Reopened => "reopened",
         Act::Removed => "removed",
     }
-}
-
-/// The plan, and whether it was applied; `version` is the one in force now.
-pub fn print_json(outlook: &Outlook, applied: bool, released: u64) -> anyhow::Result<()> {
-    crate::cli::print_json(&json!({
-        "tenantId": outlook.tenant_id.as_str(),
-        "version": outlook.version,
-        "applied": applied,
-        "released": released,
-        "changes": outlook.plan.changes,
-    }))
 }

@@ -3,8 +3,8 @@
 use chrono::{DateTime, TimeDelta, Utc};
 use rust_decimal::Decimal;
 
-use crate::parking::filter::{Filter, Scope};
-use crate::parking::replay::Operator;
+use crate::desk::letters::{Filter, Scope};
+use crate::domain::operator::{Operator, OperatorError, Through, WHY_BYTES_MAX};
 use crate::platform::time;
 
 /// Which letters.
@@ -72,21 +72,14 @@ pub struct Who {
 }
 
 impl Who {
-    pub fn operator(&self, why: String) -> anyhow::Result<Operator> {
+    pub fn operator(&self, why: &str) -> anyhow::Result<Operator> {
         let named = self.by.clone().or_else(|| std::env::var("FIS_OPERATOR").ok());
         let by = named.filter(|by| !by.trim().is_empty()).unwrap_or_else(super::super::operator);
-        let by = clean(&by);
-        anyhow::ensure!(why.len() <= WHY_BYTES_MAX, "--why is longer than {WHY_BYTES_MAX} bytes");
-        Ok(Operator { by, why: clean(&why) })
+        Operator::new(&by, why, Through::CommandLine).map_err(|error| match error {
+            OperatorError::LongReason => anyhow::anyhow!("--why is longer than {WHY_BYTES_MAX} bytes"),
+            error @ (OperatorError::Nobody | OperatorError::LongName) => error.into(),
+        })
     }
-}
-
-/// A reason is a sentence, not a file.
-const WHY_BYTES_MAX: usize = 500;
-
-/// PostgreSQL text cannot hold NUL.
-fn clean(text: &str) -> String {
-    text.trim().replace('\0', "\u{fffd}")
 }
 
 /// `30m`, `12h`, `3d`.

@@ -2,7 +2,7 @@
 //! it reaches the terminal that could drive it, and a quarter of a megabyte in one line is cut.
 
 use crate::cli::printable_within;
-use crate::domain::json;
+use crate::domain::json::{self, laid_out};
 
 /// Lines of a body that are shown unless all are asked for.
 pub const LINES_MAX: usize = 60;
@@ -26,55 +26,6 @@ pub fn shown(body: &[u8], width: usize, lines: usize) -> String {
     text
 }
 
-/// JSON with a member per line. Works on the text: numbers and strings stay as they were written.
-pub fn laid_out(text: &str) -> String {
-    let (mut out, mut depth, mut quoted, mut escaped) = (String::with_capacity(text.len() * 2), 0usize, false, false);
-    let mut characters = text.chars().peekable();
-    let line = |out: &mut String, depth: usize| {
-        out.push('\n');
-        out.push_str(&"  ".repeat(depth));
-    };
-    while let Some(c) = characters.next() {
-        if quoted {
-            out.push(c);
-            quoted = escaped || c != '"';
-            escaped = !escaped && c == '\\';
-            continue;
-        }
-        match c {
-            '"' => {
-                quoted = true;
-                out.push(c);
-            }
-            '{' | '[' => {
-                out.push(c);
-                while characters.next_if(|next| next.is_whitespace()).is_some() {}
-                // Nothing inside: closed on the same line.
-                match characters.next_if(|next| matches!(next, '}' | ']')) {
-                    Some(close) => out.push(close),
-                    None => {
-                        depth += 1;
-                        line(&mut out, depth);
-                    }
-                }
-            }
-            '}' | ']' => {
-                depth = depth.saturating_sub(1);
-                line(&mut out, depth);
-                out.push(c);
-            }
-            ',' => {
-                out.push(c);
-                line(&mut out, depth);
-            }
-            ':' => out.push_str(": "),
-            c if c.is_whitespace() => {}
-            c => out.push(c),
-        }
-    }
-    out
-}
-
 /// Sixteen bytes a line: offset, hex, and what of it is plain ASCII.
 fn hex_dump(body: &[u8]) -> Vec<String> {
     let line = |(index, bytes): (usize, &[u8])| {
@@ -91,17 +42,6 @@ fn hex_dump(body: &[u8]) -> Vec<String> {
 #[cfg(test)]
 mod tests {
     use super::*;
-
-    #[test]
-    fn json_is_laid_out_without_changing_a_digit() {
-        let text = r#"{"a":1.10,"b":[ ],"c":{"d":"x,{\"y\": z","e":[1,2]}}"#;
-        let laid = laid_out(text);
-        assert_eq!(
-            laid,
-            "{\n  \"a\": 1.10,\n  \"b\": [],\n  \"c\": {\n    \"d\": \"x,{\\\"y\\\": z\",\n    \"e\": [\n      1,\n      2\n    ]\n  }\n}"
-        );
-        assert_eq!(json::parse(text).unwrap(), json::parse(&laid).unwrap());
-    }
 
     #[test]
     fn a_hostile_body_is_hex_and_a_long_line_is_cut() {

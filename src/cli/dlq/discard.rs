@@ -2,19 +2,12 @@
 
 use std::process::ExitCode;
 
-use rust_decimal::Decimal;
-use serde_json::json;
-
 use super::args::{Which, Who, duration};
-use super::{NOT_CONFIRMED, confirmed, money_text, plural};
-use crate::parking::filter::Scope;
-use crate::parking::mend::{discard, prunable, prune};
-use crate::parking::read::sums;
+use super::{NOT_CONFIRMED, confirmed, money_text, not_confirmed, plural, print_answer};
+use crate::desk::letters::{DiscardLetters, PruneLetters, Scope, SelectedLetters};
+use crate::desk::{Desk, DeskError};
 use crate::platform::config::Config;
 use crate::platform::time;
-
-/// More than so many letters need a confirmation, whatever they are worth.
-const LETTERS_FREE: i64 = 100;
 
 #[derive(clap::Args)]
 pub struct Discard {
@@ -48,30 +41,32 @@ impl Discard {
             eprintln!("fis: which? Name ids, a filter such as --group, or --all");
             return Ok(ExitCode::from(NOT_CONFIRMED));
         }
-        let operator = self.who.operator(self.why.clone())?;
-        let postgres = crate::cli::database(config).await?;
-        let sums = sums(&mut *postgres.pool.acquire().await?, &filter).await?;
-        let letters: i64 = sums.iter().map(|(_, letters, _)| letters).sum();
-        let most = Decimal::from(config.dlq.discard_amount_max);
-        let dear = sums.iter().any(|(_, _, amount)| amount.is_some_and(|amount| amount > most));
-        eprintln!("{} selected: {}", plural(letters, "dead letter"), money_text(&sums));
+        let operator = self.who.operator(&self.why)?;
+        let desk = Desk::open(config).await?;
+        let SelectedLetters { letters, money, needs_confirmation } = desk.letters_to_discard(&filter, self.all).await?;
+        eprintln!("{} selected: {}", plural(letters, "dead letter"), money_text(&money));
         if letters == 0 {
             anyhow::ensure!(self.ids.is_empty(), "none of them is parked; `fis dlq show ID` says what became of it");
         }
-        if letters > LETTERS_FREE || dear {
-            match confirmed(self.yes, &format!("Discard {} for good?", plural(letters, "dead letter")))? {
-                Some(true) => {}
-                Some(false) => return Ok(ExitCode::FAILURE),
-                None => return Ok(ExitCode::from(NOT_CONFIRMED)),
+        if needs_confirmation {
+            let answer = confirmed(self.yes, &format!("Discard {} for good?", plural(letters, "dead letter")))?;
+            if answer != Some(true) {
+                return Ok(not_confirmed(answer));
             }
         }
-        let Some(discarded) = discard(&postgres.pool, &filter, &operator, letters, time::now()).await? else {
-            anyhow::bail!("the selection changed meanwhile, and nothing was discarded; look again");
+        let by = crate::cli::printable(operator.by());
+        let confirmed = needs_confirmation || self.yes;
+        let request = DiscardLetters { filter, all: self.all, expected: letters, confirmed, operator };
+        let done = match desk.discard_letters(&request).await {
+            Err(DeskError::Changed { .. }) => {
+                anyhow::bail!("the selection changed meanwhile, and nothing was discarded; look again")
+            }
+            done => done?,
         };
         if self.json {
-            crate::cli::print_json(&json!({ "discarded": discarded }))?;
+            print_answer(&done)?;
         } else {
-            println!("discarded {discarded} by {}", crate::cli::printable(&operator.by));
+            println!("discarded {} by {by}", done.discarded);
         }
         Ok(ExitCode::SUCCESS)
     }
@@ -96,25 +91,26 @@ pub struct Prune {
 
 impl Prune {
     pub async fn run(self, config: &Config) -> anyhow::Result<ExitCode> {
-        let postgres = crate::cli::database(config).await?;
+        let desk = Desk::open(config).await?;
         let before = time::now() - self.older_than;
-        let letters = prunable(&mut *postgres.pool.acquire().await?, before).await?;
+        let letters = desk.prunable_letters(before).await?;
         let question = format!(
             "Remove {} settled before {}?",
             plural(letters, "dead letter"),
             before.format("%Y-%m-%d %H:%M UTC")
         );
         if letters > 0 {
-            match confirmed(self.yes, &question)? {
-                Some(true) => {}
-                Some(false) => return Ok(ExitCode::FAILURE),
-                None => return Ok(ExitCode::from(NOT_CONFIRMED)),
+            let answer = confirmed(self.yes, &question)?;
+            if answer != Some(true) {
+                return Ok(not_confirmed(answer));
             }
         }
-        let pruned = prune(&postgres.pool, before, &self.who.operator(self.why.clone())?).await?;
+        let operator = self.who.operator(&self.why)?;
+        let done = desk.prune_letters(&PruneLetters { before, confirmed: letters > 0 || self.yes, operator }).await?;
         if self.json {
-            crate::cli::print_json(&json!({ "pruned": pruned }))?;
+            print_answer(&done)?;
         } else {
+            let pruned = done.pruned;
             println!("removed {pruned} resolved and discarded dead letters; open ones are never removed");
         }
         Ok(ExitCode::SUCCESS)

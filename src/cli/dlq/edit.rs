@@ -1,5 +1,5 @@
-//! `fis dlq edit`: the original stays, the difference and the outcome are shown, and the edited copy is replayed under the same
-//! event id. Copy and replay are one transaction, so that never both copies go out.
+//! `fis dlq edit`: the operator's new bodies, from a file, an editor or `--set`; the difference and the outcome are shown, and the
+//! edited copies are replayed once somebody has confirmed it.
 
 use std::io::{IsTerminal, Read, Write};
 use std::process::ExitCode;
@@ -7,20 +7,15 @@ use std::process::ExitCode;
 use anyhow::Context;
 
 use super::args::{Which, Who};
-use super::rehearse::Rehearsed;
-use super::replay::{Following, follow};
-use super::{NOT_CONFIRMED, body, columns, confirmed, diff, plural, pointer};
+use super::replay::{Following, tell};
+use super::{NOT_CONFIRMED, columns, confirmed, diff, not_confirmed, plural, rehearse};
 use crate::cli::printable;
-use crate::domain::event::{BODY_BYTES_MAX, RawMessage, decode};
-use crate::domain::ids::TenantId;
-use crate::parking::filter::Scope;
-use crate::parking::mend::{Edit, copy_id, edit};
-use crate::parking::read::{Whole, whole_page};
-use crate::parking::replay::imagined;
+use crate::desk::letters::{DraftEdit, EditLetters, Manner, ResumeReplay, Scope, WholeLetter};
+use crate::desk::{Desk, DeskError};
+use crate::domain::json::pointer::{self, PointerError};
+use crate::domain::json::{self, laid_out};
 use crate::platform::config::Config;
 
-/// Letters that one edit may change: their bodies are held in memory, and one transaction sends them.
-const LETTERS_MAX: usize = 1_000;
 /// Differences that are shown; the others are of the same kind.
 const SHOWN_MAX: usize = 3;
 
@@ -62,59 +57,60 @@ impl EditCommand {
             eprintln!("fis: which? Name ids, or a filter such as --group");
             return Ok(ExitCode::from(NOT_CONFIRMED));
         }
-        let operator = self.who.operator(self.why.clone())?;
-        let postgres = crate::cli::database(config).await?;
-        let most = i64::try_from(LETTERS_MAX + 1).unwrap_or(i64::MAX);
-        let letters = whole_page(&mut *postgres.pool.acquire().await?, &filter, None, most).await?;
+        let operator = self.who.operator(&self.why)?;
+        let desk = Desk::open(config).await?;
+        let letters = desk.letters_to_edit(&filter).await?;
         anyhow::ensure!(
             !letters.is_empty(),
             "nothing parked is selected; `fis dlq show ID` says what became of a letter"
         );
-        anyhow::ensure!(letters.len() <= LETTERS_MAX, "more than {LETTERS_MAX} are selected; edit them in parts");
-        let default_tenant = TenantId::parse(&config.intake.default_tenant).ok();
-        let mut edits = Vec::with_capacity(letters.len());
-        for whole in &letters {
-            let new = self.new_body(whole, letters.len())?;
-            check(whole, &new, default_tenant.as_ref())?;
-            let copy_id = copy_id(&whole.letter.routing_key, &whole.properties, &new);
-            edits.push(Edit { letter_id: whole.letter.id.clone(), copy_id, body: new });
-        }
+        let drafts = self.drafts(&desk, &letters)?;
         if !self.following.json {
-            print_differences(&letters, &edits);
+            print_differences(&drafts);
         }
-        let messages: Vec<_> = letters
-            .iter()
-            .zip(&edits)
-            .map(|(whole, edit)| imagined(&whole.letter.routing_key, &whole.properties, edit.body.clone()))
-            .collect();
-        let rehearsed = Rehearsed::of_messages(config, &postgres, &messages).await?;
+        let rehearsed = desk.rehearse_edits(&drafts).await?;
         if self.dry_run {
-            return rehearsed.tell(self.following.json);
+            return rehearse::tell(&rehearsed, self.following.json);
         }
         if !self.following.json {
-            rehearsed.print();
+            rehearse::print(&rehearsed);
         }
-        let count = i64::try_from(edits.len()).unwrap_or(i64::MAX);
-        match confirmed(self.yes, &format!("Replay {} as edited?", plural(count, "dead letter")))? {
-            Some(true) => {}
-            Some(false) => return Ok(ExitCode::FAILURE),
-            None => return Ok(ExitCode::from(NOT_CONFIRMED)),
+        let count = i64::try_from(drafts.len()).unwrap_or(i64::MAX);
+        let answer = confirmed(self.yes, &format!("Replay {} as edited?", plural(count, "dead letter")))?;
+        if answer != Some(true) {
+            return Ok(not_confirmed(answer));
         }
-        let (replay, step) = edit(&postgres.pool, &edits, &operator).await?;
-        if step.sent < count {
-            eprintln!("fis: {} not sent: not parked any more", plural(count - step.sent, "letter"));
+        let edited = desk.edit_letters(EditLetters { drafts, confirmed: true, operator: operator.clone() }).await?;
+        if edited.not_sent > 0 {
+            eprintln!("fis: {} not sent: not parked any more", plural(edited.not_sent, "letter"));
         }
-        follow(&postgres.pool, replay, operator, &self.following).await
+        let manner = Manner { canary: false, rate: None, max_failures: None };
+        let request = ResumeReplay { replay_id: edited.replay_id, manner, operator };
+        let report = self.following.watched(async |watch| desk.resume_replay(&request, watch).await).await?;
+        tell(&report?, self.following.json)
     }
 
-    fn new_body(&self, whole: &Whole, letters: usize) -> anyhow::Result<Vec<u8>> {
+    fn drafts(&self, desk: &Desk, letters: &[WholeLetter]) -> anyhow::Result<Vec<DraftEdit>> {
+        let mut drafts = Vec::with_capacity(letters.len());
+        for whole in letters {
+            let body = self.new_body(whole, letters.len())?;
+            drafts.push(match desk.draft_edit(whole, body) {
+                // It may quote the event.
+                Err(DeskError::Invalid { why }) => anyhow::bail!("{}: {}", whole.letter.id, printable(&why)),
+                draft => draft?,
+            });
+        }
+        Ok(drafts)
+    }
+
+    fn new_body(&self, whole: &WholeLetter, letters: usize) -> anyhow::Result<Vec<u8>> {
         let id = &whole.letter.id;
         if !self.set.is_empty() {
-            let mut text =
-                String::from_utf8(whole.body.clone()).ok().with_context(|| format!("{id} is not UTF-8; use --body"))?;
+            let text = whole.body.text().with_context(|| format!("{id} is not UTF-8; use --body"))?;
+            let mut text = text.to_owned();
             for assignment in &self.set {
-                text =
-                    pointer::set(&text, assignment).map_err(|error| anyhow::anyhow!("{id}: {}", printable(&error)))?;
+                text = pointer::set(&text, assignment)
+                    .map_err(|error| anyhow::anyhow!("{id}: {}", printable(&said(&error))))?;
             }
             return Ok(text.into_bytes());
         }
@@ -131,8 +127,17 @@ impl EditCommand {
     }
 }
 
+/// A wrong assignment, in the words of the arguments.
+fn said(error: &PointerError) -> String {
+    match error {
+        PointerError::NotJson(_) => format!("{error}; use --body"),
+        PointerError::NoAssignment => "--set takes /POINTER=VALUE".to_owned(),
+        PointerError::NoSlash(_) | PointerError::Nowhere { .. } | PointerError::NotAValue { .. } => error.to_string(),
+    }
+}
+
 /// The body, laid out, in the operator's editor.
-fn in_editor(whole: &Whole) -> anyhow::Result<Vec<u8>> {
+fn in_editor(whole: &WholeLetter) -> anyhow::Result<Vec<u8>> {
     anyhow::ensure!(
         std::io::stdin().is_terminal() && std::io::stdout().is_terminal(),
         "nobody sits at a terminal to edit it; use --body FILE or --set /POINTER=VALUE"
@@ -142,8 +147,8 @@ fn in_editor(whole: &Whole) -> anyhow::Result<Vec<u8>> {
     // Only ours to read: a body may hold personal data.
     std::os::unix::fs::DirBuilderExt::mode(&mut std::fs::DirBuilder::new(), 0o700).create(&directory)?;
     let file = directory.join(format!("{}.json", whole.letter.id));
-    let text = std::str::from_utf8(&whole.body).ok().filter(|text| crate::domain::json::parse(text).is_ok());
-    let start = text.map_or_else(|| whole.body.clone(), |text| body::laid_out(text).into_bytes());
+    let text = whole.body.text().filter(|text| json::parse(text).is_ok());
+    let start = text.map_or_else(|| whole.body.0.clone(), |text| laid_out(text).into_bytes());
     std::fs::File::create_new(&file)?.write_all(&start)?;
     // The editor's own arguments, as in `code --wait`; the shell reads them, the file's name is ours.
     let ended =
@@ -152,41 +157,16 @@ fn in_editor(whole: &Whole) -> anyhow::Result<Vec<u8>> {
     let _ = std::fs::remove_dir_all(&directory);
     anyhow::ensure!(ended?.success(), "the editor `{editor}` failed; nothing was done");
     let edited = edited?;
-    if edited == start { Ok(whole.body.clone()) } else { Ok(edited) }
+    if edited == start { Ok(whole.body.0.clone()) } else { Ok(edited) }
 }
 
-/// The copy differs, fits, and is the same event.
-fn check(whole: &Whole, new: &[u8], default_tenant: Option<&TenantId>) -> anyhow::Result<()> {
-    let letter = &whole.letter;
-    let id = &letter.id;
-    anyhow::ensure!(new != whole.body, "{id}: nothing was edited");
-    anyhow::ensure!(new.len() <= BODY_BYTES_MAX, "{id}: the body has more than {BODY_BYTES_MAX} bytes");
-    let message = imagined(&letter.routing_key, &whole.properties, new.to_vec());
-    let header = |name: &str| message.properties.header(name);
-    let raw = RawMessage {
-        body: &message.body,
-        routing_key: &message.routing_key,
-        content_type: message.properties.content_type(),
-        header: &header,
-    };
-    let event =
-        decode(raw, default_tenant).map_err(|bad| anyhow::anyhow!("{id}: {}", printable(&bad.failure.to_string())))?;
-    let same = |known: Option<&str>, now: &str| known.is_none_or(|known| known == now);
-    anyhow::ensure!(
-        same(letter.event_id.as_deref(), event.event_id.as_str())
-            && same(letter.tenant_id.as_deref(), event.tenant_id.as_str()),
-        "{id}: an edit keeps the event's id and tenant; another event is published, not edited"
-    );
-    Ok(())
-}
-
-fn print_differences(letters: &[Whole], edits: &[Edit]) {
+fn print_differences(drafts: &[DraftEdit]) {
     let width = columns();
-    for (whole, edit) in letters.iter().zip(edits).take(SHOWN_MAX) {
-        println!("{}", edit.letter_id);
-        print!("{}", diff::shown(&whole.body, &edit.body, width));
+    for draft in drafts.iter().take(SHOWN_MAX) {
+        println!("{}", draft.letter_id());
+        print!("{}", diff::shown(&draft.difference(), width));
     }
-    if edits.len() > SHOWN_MAX {
-        println!("… and {} more, edited alike", edits.len() - SHOWN_MAX);
+    if drafts.len() > SHOWN_MAX {
+        println!("… and {} more, edited alike", drafts.len() - SHOWN_MAX);
     }
 }

@@ -3,15 +3,12 @@
 use std::io::{ErrorKind, Write};
 use std::process::ExitCode;
 
-use serde_json::json;
-
 use super::args::Which;
 use super::list::State;
-use crate::parking::read::{Whole, whole_page};
+use crate::desk::Desk;
+use crate::desk::letters::{WholeLetter, WholePage};
+use crate::domain::letter::Resolution;
 use crate::platform::config::Config;
-
-/// Letters per page; a body may have 256 KiB.
-const PAGE: i64 = 200;
 
 #[derive(clap::Args)]
 pub struct Export {
@@ -33,26 +30,24 @@ const CSV_HEADER: &str = "id,tenantId,eventId,eventType,routingKey,lane,reason,d
 
 impl Export {
     pub async fn run(self, config: &Config) -> anyhow::Result<ExitCode> {
-        let postgres = crate::cli::database(config).await?;
+        let desk = Desk::open(config).await?;
         let filter = self.which.filter(self.status.scope(), Vec::new());
-        let mut db = postgres.pool.acquire().await?;
         let mut out = std::io::BufWriter::new(std::io::stdout().lock());
         let mut written = if self.format == Format::Csv { out.write_all(CSV_HEADER.as_bytes()) } else { Ok(()) };
         let mut after = None;
         loop {
-            let page = whole_page(&mut db, &filter, after.take(), PAGE).await?;
-            for whole in &page {
+            let WholePage { letters, next } = desk.export_letters(&filter, after.take()).await?;
+            for whole in &letters {
                 let line = match self.format {
-                    Format::Ndjson => ndjson(whole),
+                    Format::Ndjson => ndjson(whole)?,
                     Format::Csv => csv(whole),
                 };
                 written = written.and_then(|()| out.write_all(line.as_bytes()));
             }
-            let last = page.last().map(|whole| (whole.letter.first_seen_at, whole.letter.id.clone()));
-            if written.is_err() || last.is_none() {
+            if written.is_err() || next.is_none() {
                 break;
             }
-            after = last;
+            after = next;
         }
         match written.and_then(|()| out.flush()) {
             Err(error) if error.kind() != ErrorKind::BrokenPipe => Err(error.into()),
@@ -61,30 +56,14 @@ impl Export {
     }
 }
 
-fn bodies(whole: &Whole) -> (Option<&str>, Option<String>) {
-    match std::str::from_utf8(&whole.body) {
-        Ok(text) => (Some(text), None),
-        Err(_) => (None, Some(hex::encode(&whole.body))),
-    }
+/// Through a value, which has its members in alphabetical order.
+fn ndjson(whole: &WholeLetter) -> anyhow::Result<String> {
+    Ok(format!("{}\n", serde_json::to_value(whole)?))
 }
 
-fn ndjson(whole: &Whole) -> String {
+fn csv(whole: &WholeLetter) -> String {
     let letter = &whole.letter;
-    let (body, body_hex) = bodies(whole);
-    let line = json!({
-        "id": letter.id, "tenantId": letter.tenant_id, "eventId": letter.event_id, "eventType": whole.event_type,
-        "routingKey": letter.routing_key, "lane": whole.lane, "reason": letter.reason, "detail": letter.detail,
-        "status": letter.status, "attempts": letter.attempts, "amount": letter.amount, "currency": letter.currency,
-        "firstSeenAt": letter.first_seen_at, "lastSeenAt": whole.last_seen_at, "resolvedAs": whole.resolved_as,
-        "entryId": letter.entry_id, "group": letter.group_id, "payloadHash": whole.payload_hash,
-        "properties": serde_json::from_str::<serde_json::Value>(&whole.properties).ok(), "body": body, "bodyHex": body_hex,
-    });
-    format!("{line}\n")
-}
-
-fn csv(whole: &Whole) -> String {
-    let letter = &whole.letter;
-    let (body, body_hex) = bodies(whole);
+    let (body, body_hex) = (whole.body.text(), whole.body.hex());
     let (first, last) = (letter.first_seen_at.to_rfc3339(), whole.last_seen_at.to_rfc3339());
     let attempts = letter.attempts.to_string();
     let fields: [&str; 20] = [
@@ -96,13 +75,13 @@ fn csv(whole: &Whole) -> String {
         &whole.lane,
         &letter.reason,
         &letter.detail,
-        &letter.status,
+        letter.status.as_str(),
         &attempts,
         letter.amount.as_deref().unwrap_or_default(),
         letter.currency.as_deref().unwrap_or_default(),
         &first,
         &last,
-        whole.resolved_as.as_deref().unwrap_or_default(),
+        whole.resolved_as.map_or("", Resolution::as_str),
         letter.entry_id.as_deref().unwrap_or_default(),
         &letter.group_id,
         whole.payload_hash.as_deref().unwrap_or_default(),

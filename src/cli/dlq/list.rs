@@ -3,10 +3,11 @@
 use std::process::ExitCode;
 
 use super::args::Which;
-use super::{age, columns};
+use super::{age, columns, print_answer};
 use crate::cli::{printable, printable_within};
-use crate::parking::filter::Scope;
-use crate::parking::read::{Letter, Sort, list};
+use crate::desk::Desk;
+use crate::desk::letters::{Letter, LetterPage, ListLetters, Scope, Sort};
+use crate::domain::letter::LetterStatus;
 use crate::platform::config::Config;
 use crate::platform::time;
 
@@ -72,19 +73,19 @@ enum Order {
 
 impl List {
     pub async fn run(self, config: &Config) -> anyhow::Result<ExitCode> {
-        let postgres = crate::cli::database(config).await?;
+        let desk = Desk::open(config).await?;
         let sort = match self.sort {
             Order::Oldest => Sort::Oldest,
             Order::Newest => Sort::Newest,
             Order::Amount => Sort::Amount,
         };
         let filter = self.which.filter(self.status.scope(), Vec::new());
-        let mut db = postgres.pool.acquire().await?;
-        let (letters, total) = list(&mut db, &filter, sort, self.limit, self.offset).await?;
+        let page = desk.list_letters(&ListLetters { filter, sort, limit: self.limit, offset: self.offset }).await?;
         if self.json {
-            crate::cli::print_json(&serde_json::json!({ "deadLetters": letters, "total": total }))?;
+            print_answer(&page)?;
             return Ok(ExitCode::SUCCESS);
         }
+        let LetterPage { dead_letters: letters, total } = page;
         let (now, width) = (time::now(), columns());
         let mut text = String::new();
         for letter in &letters {
@@ -116,7 +117,7 @@ fn two_lines(letter: &Letter, now: chrono::DateTime<chrono::Utc>, width: usize) 
     if letter.attempts > 1 {
         marks.push_str(&format!("  ×{}", letter.attempts));
     }
-    if letter.status != "parked" {
+    if letter.status != LetterStatus::Parked {
         marks.push_str(&format!("  {}", letter.status));
     }
     let seen = age(now, letter.first_seen_at);

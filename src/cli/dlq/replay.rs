@@ -1,25 +1,21 @@
-//! `fis dlq replay`: freeze, show, confirm, feed, follow. The selection is what the filter meant when the command started;
-//! success is *resolved*, never merely sent; whatever ends the command, it says what is where.
+//! `fis dlq replay`: choose, show, confirm, follow. The selection is what the filter meant when the command started; success is
+//! *resolved*, never merely sent; whatever ends the command, it says what is where.
 
-mod feed;
-mod window;
-
+use std::io::IsTerminal;
 use std::process::ExitCode;
 use std::time::Duration;
 
-use serde_json::json;
-use sqlx::PgPool;
+use tokio_util::sync::CancellationToken;
 
 use super::args::{Which, Who};
-use super::rehearse::Rehearsed;
-use super::{NOT_CONFIRMED, as_in, confirmed, money_text, plural};
+use super::{NOT_CONFIRMED, as_in, confirmed, money_text, not_confirmed, plural, print_answer, rehearse};
 use crate::cli::{printable, printable_within};
-use crate::parking::filter::{Filter, Scope};
-use crate::parking::follow::{Progress, failures, progress, release, replays};
-use crate::parking::replay::{Manner, Operator, Replay, find, set_state};
-use crate::parking::selection::{choose, money};
+use crate::desk::letters::{
+    ChooseLetters, End, Manner, Progress, ReleaseReplay, ReplayReport, ResumeReplay, Scope, StartReplay, Watch,
+};
+use crate::desk::{Desk, DeskError};
+use crate::domain::operator::Operator;
 use crate::platform::config::Config;
-use feed::{End, Feed};
 
 #[derive(clap::Args)]
 pub struct ReplayCommand {
@@ -67,27 +63,41 @@ pub struct Following {
     #[arg(long)]
     no_wait: bool,
     /// Give up waiting when nothing has moved for so long
-    #[arg(long, value_name = "SECONDS", default_value_t = 60, value_parser = clap::value_parser!(u64).range(1..=86_400))]
+    #[arg(long, value_name = "SECONDS", default_value_t = PATIENCE, value_parser = clap::value_parser!(u64).range(1..=86_400))]
     patience: u64,
     #[arg(long)]
     pub json: bool,
 }
 
+/// Seconds without a move after which waiting ends.
+const PATIENCE: u64 = 60;
+
+impl Default for Following {
+    fn default() -> Self {
+        Self { no_wait: false, patience: PATIENCE, json: false }
+    }
+}
+
+impl Following {
+    /// Does an act on a replay with a bar at the terminal, until it ends or a signal comes.
+    pub async fn watched<T>(&self, act: impl AsyncFnOnce(&Watch<'_>) -> T) -> anyhow::Result<T> {
+        let (stop, bar) = (stop_signal()?, bar());
+        let progress = |now: &Progress| show(&bar, now);
+        let patience = Duration::from_secs(self.patience);
+        let done = act(&Watch { wait: !self.no_wait, patience, stop, progress: &progress }).await;
+        bar.finish_and_clear();
+        Ok(done)
+    }
+}
+
 impl ReplayCommand {
     pub async fn run(self, config: &Config) -> anyhow::Result<ExitCode> {
-        let postgres = crate::cli::database(config).await?;
-        let pool = &postgres.pool;
+        let desk = Desk::open(config).await?;
         if let Some(id) = self.release {
-            return self.give_up(pool, id).await;
+            return self.give_up(&desk, id).await;
         }
         if let Some(id) = self.resume {
-            let Some(replay) = find(&mut *pool.acquire().await?, id).await? else {
-                anyhow::bail!("there is no replay {id}; `fis dlq replays` lists them");
-            };
-            if replay.state == "cancelled" {
-                anyhow::bail!("replay {id} was given up; choose again with `fis dlq replay`");
-            }
-            return self.go(pool, replay).await;
+            return self.go_on(&desk, id).await;
         }
         let filter = self.which.clone().filter(Scope::Parked, self.ids.clone());
         if filter.is_everything() && !self.all {
@@ -95,131 +105,86 @@ impl ReplayCommand {
             return Ok(ExitCode::from(NOT_CONFIRMED));
         }
         if self.dry_run {
-            let rehearsed = Rehearsed::of(config, &postgres, &filter).await?;
-            return rehearsed.tell(self.following.json);
+            return rehearse::tell(&desk.rehearse_letters(&filter).await?, self.following.json);
         }
         let operator = self.operator(&filter.words())?;
-        let max_failures = self.max_failures.or(self.canary.then_some(0));
-        let manner = Manner { canary: self.canary, rate: self.rate, max_failures };
-        let replay = choose(pool, &filter, &operator, manner).await?;
-        let money = money_text(&money(&mut *pool.acquire().await?, replay.id).await?);
-        eprintln!("{} selected ({}): {money}", plural(replay.letters, "dead letter"), printable(&replay.selection));
-        if replay.letters == 0 {
-            set_state(pool, replay.id, "cancelled").await?;
-            let asked = self.ids.len();
-            anyhow::ensure!(asked == 0, "none of the {asked} is parked; `fis dlq show ID` says what became of it");
-            return tell(pool, &replay, End::Done, self.following.json).await;
+        let request = ChooseLetters { filter, all: self.all, manner: self.manner(), operator: operator.clone() };
+        let chosen = desk.choose_letters(&request).await?;
+        let (letters, money) = (plural(chosen.letters, "dead letter"), money_text(&chosen.money));
+        eprintln!("{letters} selected ({}): {money}", printable(&chosen.selection));
+        let asked = self.ids.len();
+        if chosen.letters == 0 && asked > 0 {
+            anyhow::bail!("none of the {asked} is parked; `fis dlq show ID` says what became of it");
         }
-        match confirmed(self.yes, &format!("Replay {}?", plural(replay.letters, "dead letter")))? {
-            Some(true) => {}
-            answer => {
-                set_state(pool, replay.id, "cancelled").await?;
-                return Ok(ExitCode::from(if answer.is_none() { NOT_CONFIRMED } else { 1 }));
-            }
+        let answer = if chosen.letters == 0 { Some(true) } else { confirmed(self.yes, &format!("Replay {letters}?"))? };
+        let request = StartReplay { replay_id: chosen.replay_id, confirmed: answer == Some(true), operator };
+        match self.following.watched(async |watch| desk.start_replay(&request, watch).await).await? {
+            Err(DeskError::NotConfirmed { .. }) => Ok(not_confirmed(answer)),
+            report => tell(&report?, self.following.json),
         }
-        set_state(pool, replay.id, "open").await?;
-        self.go(pool, replay).await
     }
 
     fn operator(&self, selection: &str) -> anyhow::Result<Operator> {
-        self.who.operator(self.why.clone().unwrap_or_else(|| printable_within(&format!("replay of {selection}"), 300)))
+        let usual = || printable_within(&format!("replay of {selection}"), 300);
+        self.who.operator(&self.why.clone().unwrap_or_else(usual))
     }
 
-    async fn go(&self, pool: &PgPool, replay: Replay) -> anyhow::Result<ExitCode> {
-        let operator = Operator { by: self.who.operator(String::new())?.by, why: replay.why.clone() };
-        let feed = Feed {
-            pool,
-            operator,
-            canary: self.canary || replay.canary,
-            rate: self.rate.or(replay.rate),
-            max_failures: self.max_failures.or(replay.max_failures),
-            wait: !self.following.no_wait,
-            patience: Duration::from_secs(self.following.patience),
-            replay: replay.clone(),
-        };
-        let end = feed.run().await?;
-        tell(pool, &replay, end, self.following.json).await
+    fn manner(&self) -> Manner {
+        Manner { canary: self.canary, rate: self.rate, max_failures: self.max_failures }
     }
 
-    async fn give_up(&self, pool: &PgPool, id: i64) -> anyhow::Result<ExitCode> {
-        let Some(replay) = find(&mut *pool.acquire().await?, id).await? else {
-            anyhow::bail!("there is no replay {id}; `fis dlq replays` lists them");
-        };
+    async fn go_on(&self, desk: &Desk, id: i64) -> anyhow::Result<ExitCode> {
+        let request = ResumeReplay { replay_id: id, manner: self.manner(), operator: self.who.operator("")? };
+        let report = self.following.watched(async |watch| desk.resume_replay(&request, watch).await).await?;
+        if let Err(DeskError::Refused { why }) = report {
+            anyhow::bail!("{why}; choose again with `fis dlq replay`");
+        }
+        tell(&known(id, report)?, self.following.json)
+    }
+
+    async fn give_up(&self, desk: &Desk, id: i64) -> anyhow::Result<ExitCode> {
+        known(id, desk.replay(id).await)?;
         if confirmed(self.yes, &format!("Park again what replay {id} has not booked?"))? != Some(true) {
             return Ok(ExitCode::from(NOT_CONFIRMED));
         }
-        let released = release(pool, id, &self.operator(&format!("replay {id}, given up"))?).await?;
+        let operator = self.operator(&format!("replay {id}, given up"))?;
+        let done = desk.release_replay(&ReleaseReplay { replay_id: id, confirmed: true, operator }).await?;
         if !self.following.json {
-            println!("replay {id}: {released} of {} are parked again", plural(replay.letters, "dead letter"));
+            println!("replay {id}: {} of {} are parked again", done.released, plural(done.letters, "dead letter"));
         }
-        tell(pool, &replay, End::Released, self.following.json).await
+        tell(&done.report, self.following.json)
     }
 }
 
-/// Replays with the canary, without a question: the books have said so.
-pub async fn automatically(pool: &PgPool, filter: &Filter, operator: &Operator) -> anyhow::Result<ExitCode> {
-    let manner = Manner { canary: true, rate: None, max_failures: Some(0) };
-    let replay = choose(pool, filter, operator, manner).await?;
-    set_state(pool, replay.id, "open").await?;
-    let (operator, patience) = (operator.clone(), Duration::from_secs(60));
-    let feed = Feed {
-        pool,
-        operator,
-        canary: true,
-        rate: None,
-        max_failures: Some(0),
-        wait: true,
-        patience,
-        replay: replay.clone(),
-    };
-    let end = feed.run().await?;
-    tell(pool, &replay, end, false).await
+/// Says where the replays are listed, where there is none of that number.
+fn known<T>(id: i64, answer: Result<T, DeskError>) -> anyhow::Result<T> {
+    match answer {
+        Err(DeskError::NotFound { .. }) => anyhow::bail!("there is no replay {id}; `fis dlq replays` lists them"),
+        answer => Ok(answer?),
+    }
 }
 
-/// Waits for a replay that is sent, and tells how it went.
-pub async fn follow(pool: &PgPool, replay: Replay, operator: Operator, how: &Following) -> anyhow::Result<ExitCode> {
-    let patience = Duration::from_secs(how.patience);
-    let wait = !how.no_wait;
-    let feed =
-        Feed { pool, operator, canary: false, rate: None, max_failures: None, wait, patience, replay: replay.clone() };
-    let end = feed.run().await?;
-    tell(pool, &replay, end, how.json).await
-}
-
-async fn tell(pool: &PgPool, replay: &Replay, end: End, json: bool) -> anyhow::Result<ExitCode> {
-    let mut db = pool.acquire().await?;
-    let progress = progress(&mut db, replay.id).await?;
-    let failures = failures(&mut db, replay.id).await?;
+/// Tells how a replay went.
+pub fn tell(report: &ReplayReport, json: bool) -> anyhow::Result<ExitCode> {
     if json {
-        let failures: Vec<_> = failures
-            .iter()
-            .map(|(reason, letters, detail)| json!({ "reason": reason, "letters": letters, "detail": detail }))
-            .collect();
-        crate::cli::print_json(&json!({
-            "replayId": replay.id, "end": end.word(), "progress": progress, "underWay": progress.under_way(),
-            "failures": failures,
-        }))?;
+        print_answer(report)?;
     } else {
-        say(replay.id, &progress, &failures, end);
+        say(report);
     }
-    let well = match end {
-        End::Done => progress.failed == 0,
-        End::Sent | End::Released => true,
-        End::Interrupted | End::Failures | End::Held | End::Silence => false,
-    };
-    Ok(if well { ExitCode::SUCCESS } else { ExitCode::FAILURE })
+    Ok(if report.is_well() { ExitCode::SUCCESS } else { ExitCode::FAILURE })
 }
 
-fn say(id: i64, progress: &Progress, failures: &[(String, i64, String)], end: End) {
+fn say(report: &ReplayReport) {
+    let ReplayReport { replay_id: id, end, progress, under_way, failures } = report;
     let Progress { selected, left, skipped, resolved, failed, held, .. } = *progress;
     println!("replay {id}: {resolved} of {} resolved", plural(selected, "dead letter"));
     let rows = [
         (failed, "parked again"),
         (held, "held: tried again by themselves"),
-        (progress.under_way(), "under way"),
+        (*under_way, "under way"),
         (
             skipped,
-            if end == End::Released {
+            if *end == End::Released {
                 "not sent, and not selected any more"
             } else {
                 "skipped: not parked any more when their turn came"
@@ -230,8 +195,8 @@ fn say(id: i64, progress: &Progress, failures: &[(String, i64, String)], end: En
     for (count, what) in rows.into_iter().filter(|(count, _)| *count > 0) {
         println!("{count:>10}  {what}");
     }
-    for (reason, letters, detail) in failures {
-        println!("{letters:>10}  {}", as_in(reason, detail));
+    for failed in failures {
+        println!("{:>10}  {}", failed.letters, as_in(&failed.reason, &failed.detail));
     }
     match end {
         End::Done | End::Released => {}
@@ -244,10 +209,44 @@ fn say(id: i64, progress: &Progress, failures: &[(String, i64, String)], end: En
         End::Held => println!("stopped: the canary is held and may succeed later"),
         End::Silence => println!("stopped waiting: nothing moves; does `fis run` run?"),
     }
-    if left > 0 && end != End::Released {
+    if left > 0 && *end != End::Released {
         println!("go on with `fis dlq replay --resume {id}`,");
         println!("or give it up with `fis dlq replay --release {id}`");
     }
+}
+
+/// The first signal stops cleanly after the step in hand.
+fn stop_signal() -> anyhow::Result<CancellationToken> {
+    let stop = CancellationToken::new();
+    let mut terminate = tokio::signal::unix::signal(tokio::signal::unix::SignalKind::terminate())?;
+    let told = stop.clone();
+    tokio::spawn(async move {
+        tokio::select! {
+            _ = tokio::signal::ctrl_c() => {}
+            _ = terminate.recv() => {}
+        }
+        told.cancel();
+    });
+    Ok(stop)
+}
+
+fn bar() -> indicatif::ProgressBar {
+    if !std::io::stderr().is_terminal() {
+        return indicatif::ProgressBar::hidden();
+    }
+    let bar = indicatif::ProgressBar::new(0);
+    let style = indicatif::ProgressStyle::with_template("{bar:24} {pos}/{len} {msg} {eta}");
+    if let Ok(style) = style {
+        bar.set_style(style);
+    }
+    bar
+}
+
+fn show(bar: &indicatif::ProgressBar, now: &Progress) {
+    bar.set_length(u64::try_from(now.selected).unwrap_or(0));
+    bar.set_position(u64::try_from(now.resolved + now.failed + now.skipped).unwrap_or(0));
+    let held = if now.held > 0 { format!(", {} held", now.held) } else { String::new() };
+    bar.set_message(format!("{} posted, {} failed{held}, {} left", now.resolved, now.failed, now.left));
 }
 
 #[derive(clap::Args)]
@@ -260,13 +259,12 @@ pub struct Replays {
 
 impl Replays {
     pub async fn run(self, config: &Config) -> anyhow::Result<ExitCode> {
-        let postgres = crate::cli::database(config).await?;
-        let lines = replays(&mut *postgres.pool.acquire().await?, self.limit).await?;
+        let answer = Desk::open(config).await?.replays(self.limit).await?;
         if self.json {
-            crate::cli::print_json(&json!({ "replays": lines }))?;
+            print_answer(&answer)?;
             return Ok(ExitCode::SUCCESS);
         }
-        for line in &lines {
+        for line in &answer.replays {
             println!(
                 "{:>6}  {}  {:<9}  {} selected, {} not sent, {} under way",
                 line.id,
@@ -278,7 +276,7 @@ impl Replays {
             );
             println!("        by {}: {} ({})", printable(&line.by), printable(&line.why), printable(&line.selection));
         }
-        println!("{}", plural(i64::try_from(lines.len()).unwrap_or(0), "replay"));
+        println!("{}", plural(i64::try_from(answer.replays.len()).unwrap_or(0), "replay"));
         Ok(ExitCode::SUCCESS)
     }
 }

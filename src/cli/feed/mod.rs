@@ -1,21 +1,15 @@
 //! `fis feed`: what the readers of the feed get, seen from their side.
 
-mod against;
 mod resend;
 mod tail;
 mod verify;
-mod walk;
 
 use std::process::ExitCode;
 
 use chrono::{DateTime, NaiveDate};
 
-use crate::domain::feed::Message;
-use crate::platform::amqp::{Delivery, Offset};
+use crate::desk::feed::Offset;
 use crate::platform::config::Config;
-
-/// Keeps everything that fis has announced, for whoever comes later.
-const STREAM: &str = "fis.journal.stream";
 
 #[derive(clap::Subcommand)]
 pub enum FeedCommand {
@@ -54,17 +48,6 @@ fn offset(text: &str) -> Result<Offset, String> {
     let time = DateTime::parse_from_rfc3339(text).ok().map(Into::into).or_else(day);
     let since = time.and_then(|time| seconds(time).ok());
     since.ok_or_else(|| "it is first, last, next, an offset, 2026-02-25 or 2026-02-25T10:00:00Z".to_owned())
-}
-
-/// What the proof needs of a delivery.
-fn message(delivery: &Delivery) -> Message<'_> {
-    Message {
-        kind: delivery.properties.kind(),
-        message_id: delivery.properties.message_id(),
-        tenant: delivery.properties.header("x-fis-tenant"),
-        sequence: delivery.properties.header_number("x-fis-sequence"),
-        body: &delivery.body,
-    }
 }
 
 #[cfg(test)]

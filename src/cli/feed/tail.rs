@@ -4,14 +4,12 @@ use std::fmt::Write as _;
 use std::io::{ErrorKind, Write};
 use std::process::ExitCode;
 
-use serde_json::value::RawValue;
-use serde_json::{Value, json};
+use serde_json::Value;
 
 use super::super::{printable, tenant};
 use super::offset;
-use super::walk::Walk;
+use crate::desk::feed::{self, Announcement, Offset, TailFeed};
 use crate::domain::ids::TenantId;
-use crate::platform::amqp::{Connection, Delivery, Offset};
 use crate::platform::config::Config;
 
 #[derive(clap::Args)]
@@ -35,38 +33,26 @@ pub struct Tail {
 
 impl Tail {
     pub async fn run(self, config: &Config) -> anyhow::Result<ExitCode> {
-        let connection = Connection::open(&config.amqp, "fis feed tail").await?;
-        let walk = if self.once {
-            Walk::to_the_end(&connection, self.from).await?
-        } else {
-            Some(Walk::for_ever(&connection, self.from).await?)
-        };
-        if let Some(walk) = walk {
-            tokio::select! {
-                shown = self.show(walk) => shown?,
-                // Reading a stream holds nothing that could be lost.
-                stopped = tokio::signal::ctrl_c() => stopped?,
-            }
+        let request = TailFeed { from: self.from, tenant: self.tenant, limit: self.limit, once: self.once };
+        let mut tail = feed::Tail::open(config, request).await?;
+        tokio::select! {
+            shown = show(&mut tail, self.json) => shown?,
+            // Reading a stream holds nothing that could be lost.
+            stopped = tokio::signal::ctrl_c() => stopped?,
         }
-        connection.close().await;
+        tail.close().await;
         Ok(ExitCode::SUCCESS)
     }
+}
 
-    async fn show(&self, mut walk: Walk) -> anyhow::Result<()> {
-        let mut shown = 0;
-        while let Some((offset, delivery)) = walk.next().await? {
-            let of = delivery.properties.header("x-fis-tenant");
-            if self.tenant.as_ref().is_some_and(|tenant| of != Some(tenant.as_str())) {
-                continue;
-            }
-            let line = if self.json { as_json(offset, &delivery)? } else { as_text(offset, &delivery) };
-            shown += 1;
-            if !print_line(&line)? || self.limit == Some(shown) {
-                break;
-            }
+async fn show(tail: &mut feed::Tail, json: bool) -> anyhow::Result<()> {
+    while let Some(event) = tail.next().await? {
+        let line = if json { serde_json::to_string(&event)? + "\n" } else { as_text(&event) };
+        if !print_line(&line)? {
+            break;
         }
-        Ok(())
     }
+    Ok(())
 }
 
 /// False: the reader has seen enough (`| head`).
@@ -78,35 +64,16 @@ fn print_line(line: &str) -> anyhow::Result<bool> {
     }
 }
 
-/// The event as it is, or its bytes as text where they are no JSON.
-fn as_json(offset: u64, delivery: &Delivery) -> anyhow::Result<String> {
-    #[derive(serde::Serialize)]
-    #[serde(rename_all = "camelCase")]
-    struct Line<'a> {
-        offset: u64,
-        routing_key: &'a str,
-        event: Box<RawValue>,
-    }
-    let body = String::from_utf8_lossy(&delivery.body);
-    // JSON may have line ends of its own, and a line is one event.
-    let event = match serde_json::from_str::<Box<RawValue>>(&body) {
-        Ok(event) if !event.get().contains(['\n', '\r']) => event,
-        _ => serde_json::value::to_raw_value(&body)?,
-    };
-    let routing_key = delivery.properties.kind().unwrap_or(&delivery.routing_key);
-    Ok(serde_json::to_string(&Line { offset, routing_key, event })? + "\n")
-}
-
-fn as_text(offset: u64, delivery: &Delivery) -> String {
-    let event: Value = serde_json::from_slice(&delivery.body).unwrap_or_else(|_| json!({}));
+fn as_text(announcement: &Announcement) -> String {
+    let event: Value = serde_json::from_slice(&announcement.body).unwrap_or_default();
     let text = |pointer: &str| match event.pointer(pointer) {
         Some(Value::String(text)) => printable(text),
         Some(Value::Number(number)) => number.to_string(),
         _ => "-".to_owned(),
     };
-    let kind = printable(delivery.properties.kind().unwrap_or(&delivery.routing_key));
+    let kind = printable(&announcement.routing_key);
     let time: String = text("/time").chars().take(19).collect();
-    let mut line = format!("{offset:>8}  {time}  {:<12}  ", text("/data/tenantId"));
+    let mut line = format!("{:>8}  {time}  {:<12}  ", announcement.offset, text("/data/tenantId"));
     // Writing into a text cannot fail.
     let _ = match kind.as_str() {
         "fis.journal.posted" | "fis.journal.reverted" => {

@@ -7,10 +7,14 @@
 //! | `text.rs` | the reader's strings and escapes |
 //! | `number.rs` | the reader's numbers, and exact decimals from their text |
 //! | `scan.rs` | finds the next byte of a string that needs care |
+//! | `layout.rs` | a text with a member per line, for a person |
+//! | `pointer.rs` | one value of a text replaced, and no other byte |
 //! | `error.rs` | what was wrong, and where |
 
 mod error;
+mod layout;
 mod number;
+pub mod pointer;
 mod read;
 pub(crate) mod scan;
 #[cfg(test)]
@@ -20,6 +24,7 @@ mod text;
 use std::borrow::Cow;
 
 pub use error::{JsonError, JsonErrorKind};
+pub use layout::laid_out;
 pub(crate) use number::Parts;
 pub use number::{Number, NumberError, decimal_from_str};
 

@@ -14,6 +14,7 @@ use super::address;
 use super::management::Management;
 use super::message::short;
 use super::topology::{Applied, Finding, Topology, TopologyError, apply, check};
+use super::transport;
 use crate::platform::config;
 
 /// Loss is noticed after twice this time, and posting is to go on within 15 s of a broken wire. The broker's default of 60 s would
@@ -23,10 +24,11 @@ const HEARTBEAT_SECONDS: u16 = 6;
 /// after twice this time. RabbitMQ warns of false alarms below 5 s.
 const OWNER_HEARTBEAT_SECONDS: u16 = 5;
 
-/// lapin keeps 64 frames of buffer for each connection: 8 MiB at the broker's default of 128 KiB. A connection that receives
-/// must take what the broker may send, because a message's headers come in one frame; one that only publishes knows its
-/// messages, and saves the memory. RabbitMQ 4.1 takes nothing below 8 KiB.
-const FRAME_BYTES_MAX: u32 = 32 * 1024;
+/// lapin keeps 64 frames of buffer for each connection: 8 MiB with these, which are the broker's default. A broker that offers more
+/// is asked for this: what is larger all the same, because a message's headers come in one frame, `wire` cuts.
+const FRAME_BYTES_MAX: u32 = 128 * 1024;
+/// A connection that only publishes knows its messages, and saves the memory. RabbitMQ 4.1 takes nothing below 8 KiB.
+const PUBLISHER_FRAME_BYTES_MAX: u32 = 32 * 1024;
 
 pub struct Connection {
     inner: lapin::Connection,
@@ -37,7 +39,7 @@ impl Connection {
     /// # Errors
     /// No address answers, or none is an AMQP URL.
     pub async fn open(config: &config::Amqp, name: &str) -> Result<Self, AmqpError> {
-        Self::open_with(config, name, None, false).await
+        Self::open_with(config, name, FRAME_BYTES_MAX, false).await
     }
 
     /// For a connection that only publishes, and only what was bounded before: with small frames, and small buffers.
@@ -45,7 +47,7 @@ impl Connection {
     /// # Errors
     /// No address answers, or none is an AMQP URL.
     pub async fn open_to_publish(config: &config::Amqp, name: &str) -> Result<Self, AmqpError> {
-        Self::open_with(config, name, Some(FRAME_BYTES_MAX), false).await
+        Self::open_with(config, name, PUBLISHER_FRAME_BYTES_MAX, false).await
     }
 
     /// The same, for work that only one may do at a time (`try_own`): the broker notices soon when it is left.
@@ -53,13 +55,13 @@ impl Connection {
     /// # Errors
     /// No address answers, or none is an AMQP URL.
     pub async fn open_to_own(config: &config::Amqp, name: &str) -> Result<Self, AmqpError> {
-        Self::open_with(config, name, Some(FRAME_BYTES_MAX), true).await
+        Self::open_with(config, name, PUBLISHER_FRAME_BYTES_MAX, true).await
     }
 
     async fn open_with(
         config: &config::Amqp,
         name: &str,
-        frame_bytes_max: Option<u32>,
+        frame_bytes_max: u32,
         owner: bool,
     ) -> Result<Self, AmqpError> {
         let addresses = address::parse(config)?;
@@ -70,7 +72,7 @@ impl Connection {
             // An owner takes nothing longer, and not zero, which is none at all: a stopped one would stay the owner for ever.
             let asked = uri.query.heartbeat.filter(|asked| !owner || (1..=OWNER_HEARTBEAT_SECONDS).contains(asked));
             uri.query.heartbeat = asked.or(Some(if owner { OWNER_HEARTBEAT_SECONDS } else { HEARTBEAT_SECONDS }));
-            uri.query.frame_max = uri.query.frame_max.or(frame_bytes_max);
+            uri.query.frame_max = uri.query.frame_max.or(Some(frame_bytes_max));
             match Self::connect(uri, config.timeout_ms, name).await {
                 Ok(connection) => return Ok(connection),
                 Err(error) if addresses.len() == 1 => return Err(error),
@@ -87,7 +89,7 @@ impl Connection {
         let timeout = Duration::from_millis(milliseconds);
         let properties = ConnectionProperties::default().with_connection_name(name.into());
         // lapin has no connect timeout of its own on the asynchronous path.
-        match tokio::time::timeout(timeout, lapin::Connection::connect_uri(uri, properties)).await {
+        match tokio::time::timeout(timeout, transport::connect(uri, properties)).await {
             Ok(Ok(inner)) => Ok(Self { inner, timeout }),
             Ok(Err(error)) => Err(AmqpError::from_lapin("connect")(error)),
             Err(_) => Err(AmqpError::Timeout { what: "connect", milliseconds }),

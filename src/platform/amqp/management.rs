@@ -20,6 +20,9 @@ use hyper_util::rt::TokioIo;
 use serde::{Deserialize, Serialize, de::DeserializeOwned};
 use tokio::{net::TcpStream, time::timeout};
 
+use super::{AmqpError, address};
+use crate::platform::config;
+
 pub use self::error::ManagementError;
 
 /// A healthy management API answers in milliseconds; what takes longer must not hold up a start.
@@ -72,6 +75,26 @@ impl Management {
             HeaderValue::try_from(format!("Basic {token}")).map_err(ManagementError::Credentials)?;
         authorization.set_sensitive(true);
         Ok(Self { places, authorization, vhost: vhost.to_owned() })
+    }
+
+    /// The API of the configured brokers: where the configuration says, else on the brokers' hosts at its usual port.
+    ///
+    /// # Errors
+    /// An address cannot be read.
+    pub fn of(config: &config::Amqp) -> Result<Self, AmqpError> {
+        let addresses = address::parse(config)?;
+        let urls = match config.management_url.as_str() {
+            "" => {
+                addresses.iter().map(|address| format!("http://{}:15672", address.host)).collect::<Vec<_>>().join(",")
+            }
+            urls => urls.to_owned(),
+        };
+        // The nodes of a cluster share their users.
+        let (user, password, vhost) = match addresses.first() {
+            Some(first) => (first.user.as_str(), first.password.expose(), first.vhost.as_str()),
+            None => unreachable!("there is at least one address"),
+        };
+        Self::new(&urls, user, password, vhost).map_err(|error| AmqpError::ManagementUrl { reason: error.to_string() })
     }
 
     pub fn vhost(&self) -> &str {

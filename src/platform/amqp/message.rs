@@ -6,6 +6,8 @@ use std::collections::BTreeMap;
 use lapin::BasicProperties;
 use lapin::types::{AMQPValue, FieldTable, ShortString};
 
+use super::wire::readable;
+
 /// Headers that the broker adds, or that would multiply a message when it is published again.
 const NOT_CARRIED: [&str; 3] = ["x-delivery-count", "CC", "BCC"];
 
@@ -212,7 +214,8 @@ impl Properties {
 
 fn long_text(value: &AMQPValue) -> Option<String> {
     let AMQPValue::LongString(text) = value else { return None };
-    Some(String::from_utf8_lossy(text.as_bytes()).into_owned())
+    // As `wire` makes it where the same text is a routing key.
+    Some(readable(text.as_bytes()))
 }
 
 fn table_size(table: &FieldTable) -> usize {

@@ -11,8 +11,11 @@ mod ownership;
 pub mod prefetch;
 pub mod publisher;
 pub mod receiver;
+mod reply;
 pub mod stream;
 pub mod topology;
+mod transport;
+pub mod wire;
 
 pub use connection::Connection;
 pub use consumer::{Consumer, Delivery, Settler};
@@ -20,6 +23,7 @@ pub use message::{OutMessage, Properties};
 pub use prefetch::Prefetch;
 pub use publisher::{PublishOutcome, Publisher};
 pub use receiver::{ALONE_FROM, Limits, Receiver};
+pub use reply::ReplyCode;
 pub use stream::{Offset, StreamReader};
 
 /// What can go wrong between us and the broker. All of it means: drop the session and build it anew.
@@ -31,14 +35,17 @@ pub enum AmqpError {
         "setting `amqp.url`: the address {place} names another virtual host than the first one; all must name the same"
     )]
     Vhosts { place: String },
+    #[error("setting `amqp.management_url`: {reason}")]
+    ManagementUrl { reason: String },
     #[error("no broker answers: {}", told(tried))]
     Nowhere { tried: Vec<(String, AmqpError)> },
     #[error("the broker did not answer within {milliseconds} ms while trying to {what}")]
     Timeout { what: &'static str, milliseconds: u64 },
     #[error("the broker cancelled the consumer of {queue}")]
     Cancelled { queue: String },
+    /// `code` is what the broker answered; without one the session was lost before it could, or its answer makes no sense.
     #[error("the broker refused to {what}: {reason}")]
-    Broker { what: &'static str, reason: String },
+    Broker { what: &'static str, code: Option<ReplyCode>, reason: String },
 }
 
 impl AmqpError {
@@ -46,10 +53,10 @@ impl AmqpError {
     #[must_use]
     pub fn needs_a_person(&self) -> bool {
         match self {
-            Self::Url { .. } | Self::Vhosts { .. } => true,
+            Self::Url { .. } | Self::Vhosts { .. } | Self::ManagementUrl { .. } => true,
             // One node may be starting or shut out; as long as another is merely away, waiting may help.
             Self::Nowhere { tried } => tried.iter().all(|(_, error)| error.needs_a_person()),
-            Self::Broker { reason, .. } => reason.contains("ACCESS_REFUSED") || reason.contains("NOT_ALLOWED"),
+            Self::Broker { code, .. } => matches!(code, Some(ReplyCode::AccessRefused | ReplyCode::NotAllowed)),
             Self::Timeout { .. } | Self::Cancelled { .. } => false,
         }
     }
@@ -61,7 +68,7 @@ impl AmqpError {
     }
 
     fn from_lapin(what: &'static str) -> impl Fn(lapin::Error) -> Self {
-        move |error| Self::Broker { what, reason: error.to_string() }
+        move |error| Self::Broker { what, code: reply::code_of(&error), reason: error.to_string() }
     }
 }
 

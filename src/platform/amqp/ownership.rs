@@ -7,7 +7,7 @@ use lapin::types::FieldTable;
 use lapin::{BasicProperties, Confirmation};
 
 use super::message::short;
-use super::{AmqpError, Connection};
+use super::{AmqpError, Connection, ReplyCode};
 
 impl Connection {
     /// Tries to become the owner, for as long as this connection lives. `false`: somebody else is.
@@ -29,7 +29,7 @@ impl Connection {
                 let _ = self.within("close a channel", channel.close(200, "owned".into())).await;
                 Ok(true)
             }
-            Err(AmqpError::Broker { reason, .. }) if reason.contains("RESOURCE_LOCKED") => Ok(false),
+            Err(AmqpError::Broker { code: Some(ReplyCode::ResourceLocked), .. }) => Ok(false),
             Err(error) => Err(error),
         }
     }
@@ -49,7 +49,7 @@ impl Connection {
         let owned = match answer {
             Ok(Confirmation::Ack(returned)) => returned.is_none(),
             Ok(Confirmation::Nack(_) | Confirmation::NotRequested) => false,
-            Err(AmqpError::Broker { reason, .. }) if reason.contains("ACCESS_REFUSED") => return Ok(false),
+            Err(AmqpError::Broker { code: Some(ReplyCode::AccessRefused), .. }) => return Ok(false),
             Err(error) => return Err(error),
         };
         let _ = self.within("close a channel", channel.close(200, "asked".into())).await;

@@ -159,7 +159,7 @@ impl Publisher {
         if let Some(stranger) = self.returned.keys().find(|id| !ours.contains(id) && !later.contains(id)) {
             // A return that belongs to nobody here: believe nothing.
             let reason = format!("the message {stranger:?} came back, which was not sent");
-            return Err(AmqpError::Broker { what: "confirm", reason });
+            return Err(AmqpError::Broker { what: "confirm", code: None, reason });
         }
         // An id that is under way twice stays for the second one: better sent once more than once too little.
         self.returned.retain(|id, _| later.contains(id));

@@ -75,6 +75,7 @@ impl StreamReader {
         let offset = delivery.properties.header_number("x-stream-offset").and_then(|offset| u64::try_from(offset).ok());
         let offset = offset.ok_or_else(|| AmqpError::Broker {
             what: "read a stream",
+            code: None,
             reason: "a message has no offset: this is a queue and not a stream".to_owned(),
         })?;
         self.last = delivery.tag();

@@ -1,6 +1,12 @@
 //! The same for what `docker-compose.cluster.yml` starts, and `docs/cluster.md` tells of.
 
-use super::*;
+use clap::Parser;
+use fis::cli::Cli;
+use fis::platform::amqp::address;
+use fis::platform::config::Config;
+
+use super::{block, environment_of, lines, list, seconds, service, service_of, services_of, value};
+use crate::{project_file, read};
 
 pub const COMPOSE: &str = "docker-compose.cluster.yml";
 const CONF: &str = "ops/rabbitmq-cluster.conf";
@@ -51,7 +57,7 @@ fn a_minority_pauses_and_a_silent_node_is_given_up_soon() {
     let tick = conf.iter().find_map(|line| line.strip_prefix("net_ticktime = ")).unwrap();
     assert!((10..=20).contains(&tick.parse::<u32>().unwrap()), "{tick}");
     // What the tests run with.
-    let dev = read("dev");
+    let dev = read("crates/xtask/src/rabbitmq.rs");
     assert!(dev.contains("\ncluster_partition_handling = pause_minority\n"));
     assert!(dev.contains(&format!("\nnet_ticktime = {tick}\n")));
 }

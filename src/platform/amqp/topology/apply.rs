@@ -12,11 +12,12 @@ use lapin::Connection;
 use serde::Serialize;
 
 use super::{
+    super::ReplyCode,
     Topology, TopologyError,
     definitions::{Binding, Exchange, Queue},
     judge::{Difference, facts, judge_exchange, judge_queue},
     probe::{self, Sight},
-    refusal::{PRECONDITION_FAILED, RESOURCE_LOCKED, Refusal},
+    refusal::Refusal,
     remedy,
     state::Series,
     wire,
@@ -178,11 +179,11 @@ impl Applied {
 
 /// An object of that name exists and is not as defined (or is somebody's own); other refusals are about us.
 fn is_difference(refusal: &Refusal) -> bool {
-    refusal.code == PRECONDITION_FAILED || refusal.code == RESOURCE_LOCKED
+    matches!(refusal.code, ReplyCode::PreconditionFailed | ReplyCode::ResourceLocked)
 }
 
 fn refused(object: String, refusal: Refusal) -> TopologyError {
-    TopologyError::Refused { object, code: refusal.code, text: refusal.text }
+    TopologyError::Refused { object, code: refusal.code.into(), text: refusal.text }
 }
 
 #[cfg(test)]

@@ -21,13 +21,13 @@ use super::{
     judge::{Difference, facts, judge_exchange, judge_queue},
     managed::{self, BindingRow, View},
     probe::{self, Sight},
-    refusal::{ACCESS_REFUSED, RESOURCE_LOCKED, Refusal},
+    refusal::Refusal,
     remedy,
     report::{Finding, Severity},
     state::{PolicyState, QueueState, Series},
     wire,
 };
-use crate::platform::amqp::management::Management;
+use crate::platform::amqp::{ReplyCode, management::Management};
 
 /// Looks at everything the definitions name, and at nothing else in the virtual host.
 pub async fn check(
@@ -116,7 +116,7 @@ impl<'a> Checked<'a> {
         match wire::queue_exists(self.connection, &expected.name).await? {
             Ok(()) => {}
             // Somebody's exclusive queue: it is there, and the probe below says what is wrong with it.
-            Err(refusal) if refusal.code == RESOURCE_LOCKED => {}
+            Err(refusal) if refusal.code == ReplyCode::ResourceLocked => {}
             Err(refusal) => {
                 self.missing(&expected.name, expected.object(), refusal);
                 return Ok(());
@@ -183,7 +183,7 @@ impl<'a> Checked<'a> {
     }
 
     fn missing(&mut self, name: &'a str, object: String, refusal: Refusal) {
-        if refusal.code == ACCESS_REFUSED {
+        if refusal.code == ReplyCode::AccessRefused {
             self.hidden(object, refusal.text);
             return;
         }

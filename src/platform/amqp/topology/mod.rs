@@ -44,6 +44,8 @@ pub use draw::draw;
 pub use remedy::SafePolicy;
 pub use report::{Finding, Severity, is_lossy, report};
 
+use super::ReplyCode;
+
 /// Why the topology could not be declared or compared at all. A difference is not an error but a [`Finding`].
 #[derive(Debug, thiserror::Error)]
 pub enum TopologyError {
@@ -57,4 +59,16 @@ pub enum TopologyError {
     TimedOut { object: String, seconds: u64 },
     #[error("the broker refused {object} with {code}: {text}")]
     Refused { object: String, code: u16, text: String },
+}
+
+impl TopologyError {
+    /// The broker's answer, where it gave one.
+    #[must_use]
+    pub fn code(&self) -> Option<ReplyCode> {
+        match self {
+            Self::Connection { source, .. } => super::reply::code_of(source),
+            Self::TimedOut { .. } => None,
+            Self::Refused { code, .. } => Some((*code).into()),
+        }
+    }
 }

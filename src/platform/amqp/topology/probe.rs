@@ -8,10 +8,11 @@
 use lapin::Connection;
 
 use super::{
+    super::ReplyCode,
     TopologyError,
     arguments::{Argument, keys},
     definitions::{Exchange, Queue},
-    refusal::{ACCESS_REFUSED, Current, Inequivalent, RESOURCE_LOCKED, Refusal},
+    refusal::{Current, Inequivalent, Refusal},
     state::{ExchangeState, PolicyState, QueueState},
     wire,
 };
@@ -36,7 +37,7 @@ pub async fn queue(connection: &Connection, expected: &Queue) -> Result<Sight<Qu
     for _ in 0..QUESTION_COUNT_MAX {
         match wire::queue_exists(connection, &asked.name).await? {
             Ok(()) => {}
-            Err(refusal) if refusal.code == RESOURCE_LOCKED => {
+            Err(refusal) if refusal.code == ReplyCode::ResourceLocked => {
                 let mut state = state_of(&asked);
                 state.exclusive = true;
                 return Ok(Sight::Seen(state));
@@ -45,7 +46,7 @@ pub async fn queue(connection: &Connection, expected: &Queue) -> Result<Sight<Qu
         }
         let refusal = match wire::declare_queue(connection, &asked).await? {
             Ok(()) => return Ok(Sight::Seen(state_of(&asked))),
-            Err(refusal) if refusal.code == ACCESS_REFUSED => {
+            Err(refusal) if refusal.code == ReplyCode::AccessRefused => {
                 return Ok(Sight::Hidden(refusal.text));
             }
             Err(refusal) => refusal,
@@ -66,7 +67,7 @@ pub async fn exchange(connection: &Connection, expected: &Exchange) -> Result<Si
         }
         let refusal = match wire::declare_exchange(connection, &asked).await? {
             Ok(()) => return Ok(Sight::Seen(exchange_state_of(&asked, None))),
-            Err(refusal) if refusal.code == ACCESS_REFUSED => {
+            Err(refusal) if refusal.code == ReplyCode::AccessRefused => {
                 return Ok(Sight::Hidden(refusal.text));
             }
             Err(refusal) => refusal,

@@ -3,17 +3,13 @@
 //! Enters: the reply text of a channel error. Leaves: the argument that differs and its present value. What must
 //! never happen: a text we cannot read is taken for agreement; it stays a refusal, shown word for word.
 
+use super::super::ReplyCode;
 use super::arguments::Argument;
-
-/// AMQP reply codes that answer a question about one object and leave the connection alive.
-pub const ACCESS_REFUSED: u16 = 403;
-pub const RESOURCE_LOCKED: u16 = 405;
-pub const PRECONDITION_FAILED: u16 = 406;
 
 /// A channel-level "no" of the broker.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Refusal {
-    pub code: u16,
+    pub code: ReplyCode,
     pub text: String,
 }
 
@@ -35,7 +31,7 @@ pub enum Current {
 impl Refusal {
     /// The difference this refusal names, where it is one of that kind.
     pub fn inequivalent(&self) -> Option<Inequivalent> {
-        if self.code != PRECONDITION_FAILED {
+        if self.code != ReplyCode::PreconditionFailed {
             return None;
         }
         let (_, rest) = self.text.split_once("inequivalent arg '")?;
@@ -92,7 +88,7 @@ mod tests {
     use super::*;
 
     fn read(text: &str) -> Option<Inequivalent> {
-        Refusal { code: PRECONDITION_FAILED, text: text.to_owned() }.inequivalent()
+        Refusal { code: ReplyCode::PreconditionFailed, text: text.to_owned() }.inequivalent()
     }
 
     /// The texts are as RabbitMQ 3.10.8 and 4.0.5 wrote them.
@@ -156,7 +152,8 @@ mod tests {
     #[test]
     fn a_refusal_of_another_kind_is_not_read_as_a_difference() {
         assert_eq!(read("PRECONDITION_FAILED - unknown delivery tag 7"), None);
-        let locked = Refusal { code: RESOURCE_LOCKED, text: "inequivalent arg 'x' but current is none".to_owned() };
+        let locked =
+            Refusal { code: ReplyCode::ResourceLocked, text: "inequivalent arg 'x' but current is none".to_owned() };
         assert_eq!(locked.inequivalent(), None);
     }
 }

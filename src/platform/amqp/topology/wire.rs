@@ -136,7 +136,7 @@ fn refusal(object: &str, error: lapin::Error) -> Result<Refusal, TopologyError> 
     if let ErrorKind::ProtocolError(said) = error.kind()
         && matches!(said.kind(), AMQPErrorKind::Soft(_))
     {
-        return Ok(Refusal { code: said.get_id(), text: said.get_message().to_string() });
+        return Ok(Refusal { code: said.get_id().into(), text: said.get_message().to_string() });
     }
     Err(lost(object, error))
 }

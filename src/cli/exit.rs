@@ -1,0 +1,89 @@
+//! The exit code of a command that failed: its error enters, 1 or 2 leaves. `ops/fis.service` starts fis again after 1, because a
+//! server may come back, and never after 2, because only a person mends a setting.
+
+use std::io::ErrorKind;
+use std::process::ExitCode;
+
+use crate::desk::DeskError;
+use crate::platform::amqp::AmqpError;
+use crate::platform::config::ConfigError;
+use crate::platform::postgres::PostgresError;
+use crate::platform::redis::RedisError;
+use crate::platform::signing::SigningError;
+use crate::service::ServiceError;
+
+/// The exit code of wrong usage, as clap has it, and of a wrong configuration.
+pub(super) const WRONG_USAGE: u8 = 2;
+
+/// The exit code that tells a supervisor whether another start can help.
+#[must_use]
+pub fn failure(error: &anyhow::Error) -> ExitCode {
+    if is_wrong_setting(error) { ExitCode::from(WRONG_USAGE) } else { ExitCode::FAILURE }
+}
+
+fn is_wrong_setting(error: &anyhow::Error) -> bool {
+    error.chain().any(|cause| {
+        cause.is::<ConfigError>()
+            || cause.is::<SigningError>()
+            || matches!(cause.downcast_ref(), Some(DeskError::Setting { .. }))
+            || cause.downcast_ref().is_some_and(is_wrong_database)
+            || cause.downcast_ref().is_some_and(is_wrong_redis)
+            || cause.downcast_ref().is_some_and(is_wrong_broker)
+            || cause.downcast_ref().is_some_and(is_wrong_service)
+    })
+}
+
+fn is_wrong_database(error: &PostgresError) -> bool {
+    matches!(error, PostgresError::Url)
+}
+
+fn is_wrong_redis(error: &RedisError) -> bool {
+    matches!(error, RedisError::Url)
+}
+
+fn is_wrong_broker(error: &AmqpError) -> bool {
+    matches!(error, AmqpError::Url { .. } | AmqpError::Vhosts { .. })
+}
+
+fn is_wrong_service(error: &ServiceError) -> bool {
+    match error {
+        ServiceError::Setting { .. } => true,
+        // An address that is in use may be free a moment later.
+        ServiceError::Listen { source, .. } => source.kind() == ErrorKind::InvalidInput,
+        ServiceError::Postgres(error) => is_wrong_database(error),
+        ServiceError::Redis(error) => is_wrong_redis(error),
+        ServiceError::Amqp(error) => is_wrong_broker(error),
+        ServiceError::Schema(_)
+        | ServiceError::Topology(_)
+        | ServiceError::Books(_)
+        | ServiceError::TaskEnded { .. } => false,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::store::schema::SchemaError;
+    use anyhow::Context;
+
+    fn is_wrong(error: impl Into<anyhow::Error>) -> bool {
+        is_wrong_setting(&error.into())
+    }
+
+    #[test]
+    fn only_a_wrong_setting_keeps_a_supervisor_from_starting_fis_again() {
+        let listen = |kind: ErrorKind| ServiceError::Listen { addr: "x".to_owned(), source: kind.into() };
+        let early = ServiceError::TaskEnded { task: "relay", reason: "x".to_owned() };
+        assert!(is_wrong(SigningError::NoKey));
+        assert!(is_wrong(PostgresError::Url));
+        assert!(is_wrong(ServiceError::from(PostgresError::Url)));
+        assert!(is_wrong(ServiceError::from(RedisError::Url)));
+        assert!(is_wrong(ServiceError::from(AmqpError::Url { which: String::new() })));
+        assert!(is_wrong(listen(ErrorKind::InvalidInput)));
+        assert!(is_wrong(Err::<(), _>(RedisError::Url).context("the start").unwrap_err()));
+        assert!(!is_wrong(listen(ErrorKind::AddrInUse)));
+        assert!(!is_wrong(early));
+        assert!(!is_wrong(ServiceError::from(SchemaError::Behind { found: 1, needed: 2 })));
+        assert!(!is_wrong(anyhow::anyhow!("there is no tenant `nobody`")));
+    }
+}

@@ -1,0 +1,93 @@
+//! Text for the terminal and JSON for scripts, alike for all commands. Values enter, shown texts leave. A text that came from outside never
+//! drives the terminal.
+
+use std::io::{BufRead, ErrorKind, IsTerminal, Write};
+
+/// Writes a long text. A reader that has seen enough (`| head`) is no failure.
+pub fn print_text(text: &str) -> anyhow::Result<()> {
+    let mut stdout = std::io::stdout().lock();
+    match stdout.write_all(text.as_bytes()).and_then(|()| stdout.flush()) {
+        Err(error) if error.kind() != ErrorKind::BrokenPipe => Err(error.into()),
+        _ => Ok(()),
+    }
+}
+
+/// Characters of one value that a list shows.
+const SHOWN_MAX: usize = 120;
+
+/// A text from outside, fit for the terminal: control characters and direction overrides are shown as codes.
+pub fn printable(text: &str) -> String {
+    printable_within(text, SHOWN_MAX)
+}
+
+/// A text from outside, fit for the terminal, with a limit of its own.
+pub fn printable_within(text: &str, most: usize) -> String {
+    let mut shown = String::with_capacity(text.len());
+    for (place, c) in text.chars().enumerate() {
+        if place == most {
+            shown.push('…');
+            break;
+        }
+        match c {
+            '\u{061c}' | '\u{200b}'..='\u{200f}' | '\u{feff}' | '\u{2028}'..='\u{202e}' | '\u{2066}'..='\u{2069}' => {
+                shown.extend(c.escape_unicode());
+            }
+            c if c.is_control() => shown.extend(c.escape_default()),
+            c => shown.push(c),
+        }
+    }
+    shown
+}
+
+pub fn table(header: &[&str]) -> comfy_table::Table {
+    let mut table = comfy_table::Table::new();
+    table.load_style(comfy_table::presets::UTF8_FULL_CONDENSED).set_header(header);
+    table
+}
+
+/// An answer for a script, with the names of every object in the order of the alphabet.
+pub fn json_text(answer: &impl serde::Serialize) -> anyhow::Result<String> {
+    Ok(serde_json::to_string_pretty(&serde_json::to_value(answer)?)?)
+}
+
+pub fn print_json(answer: &impl serde::Serialize) -> anyhow::Result<()> {
+    println!("{}", json_text(answer)?);
+    Ok(())
+}
+
+pub fn plural(count: i64, noun: &str) -> String {
+    if count == 1 { format!("1 {noun}") } else { format!("{count} {noun}s") }
+}
+
+/// Asks the person at the terminal. Without one nothing is asked: the answer is no, and `nobody` is told.
+pub fn confirmed(question: &str, nobody: &str, no: &str) -> anyhow::Result<bool> {
+    if !std::io::stdin().is_terminal() || !std::io::stderr().is_terminal() {
+        eprintln!("fis: {nobody}");
+        return Ok(false);
+    }
+    eprint!("{question} [y/N] ");
+    std::io::stderr().flush()?;
+    let mut answer = String::new();
+    std::io::stdin().lock().read_line(&mut answer)?;
+    let yes = matches!(answer.trim().to_lowercase().as_str(), "y" | "yes");
+    if !yes {
+        eprintln!("fis: {no}");
+    }
+    Ok(yes)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_came_from_outside_never_drives_the_terminal() {
+        assert_eq!(printable("a\u{1b}[31mb\nc\u{202e}d"), "a\\u{1b}[31mb\\nc\\u{202e}d");
+    }
+
+    #[test]
+    fn what_is_cut_short_shows_that_it_is() {
+        assert_eq!(printable(&"x".repeat(SHOWN_MAX)).chars().count(), SHOWN_MAX);
+        assert!(printable(&"x".repeat(SHOWN_MAX + 1)).ends_with("x…"));
+    }
+}

@@ -1,0 +1,179 @@
+//! Books: checked, compared with what is in force, put in force, shown. A file's text enters; plans, mistakes and versions leave. Nothing
+//! is put in force that nobody confirmed, and no plan that was made against other books than those in force.
+
+use chrono::{DateTime, Utc};
+
+use super::{Desk, DeskError, log_act};
+use crate::domain::books::{Act, Books, Change, Mistake, Thing};
+use crate::domain::ids::TenantId;
+use crate::domain::operator::Operator;
+use crate::domain::period::Period;
+use crate::journal::books::{self, Against, Outlook};
+use crate::store::books as stored;
+
+/// A file of books without a mistake.
+#[derive(Debug, Clone, PartialEq, Eq, serde::Serialize)]
+#[serde(rename_all = "camelCase")]
+pub struct BooksCheck {
+    pub tenant_id: String,
+    pub accounts: usize,
+    pub rules: usize,
+    /// Always empty: mistakes are an error.
+    pub mistakes: Vec<Mistake>,
+}
+
+/// The change from the books in force to a file, and whether it was made.
+#[derive(Debug, Clone, serde::Serialize)]
+#[serde(rename_all = "camelCase")]
+pub struct BooksChange {
+    #[serde(serialize_with = "super::maps::text")]
+    pub tenant_id: TenantId,
+    /// The version in force now; none for a new tenant.
+    pub version: Option<i32>,
+    pub applied: bool,
+    /// Held events whose cause is gone under these books; they come back now.
+    pub released: u64,
+    pub changes: Vec<Change>,
+    /// Periods that the change closes: money that is dated in them will not post any more.
+    #[serde(skip)]
+    pub closes: Vec<Period>,
+}
+
+/// The wish to put a file in force.
+#[derive(Debug, Clone)]
+pub struct ApplyBooks<'a> {
+    pub operator: Operator,
+    pub source: &'a str,
+    /// The version that the plan was made against; none: there were no books.
+    pub against: Option<i32>,
+    /// Somebody has seen the plan ([`Desk::plan_books`]) and wants it.
+    pub confirmed: bool,
+}
+
+/// One version as it was applied.
+#[derive(Debug, Clone, PartialEq, Eq, serde::Serialize)]
+#[serde(rename_all = "camelCase")]
+pub struct BooksVersion {
+    pub tenant_id: String,
+    pub version: i32,
+    pub applied_at: DateTime<Utc>,
+    pub applied_by: String,
+    pub source: String,
+}
+
+/// The versions of a tenant's books, newest first.
+#[derive(Debug, Clone, PartialEq, Eq, serde::Serialize)]
+#[serde(rename_all = "camelCase")]
+pub struct BooksHistory {
+    pub tenant_id: String,
+    pub versions: Vec<BooksHistoryLine>,
+}
+
+#[derive(Debug, Clone, PartialEq, Eq, serde::Serialize)]
+#[serde(rename_all = "camelCase")]
+pub struct BooksHistoryLine {
+    pub version: i32,
+    pub applied_at: DateTime<Utc>,
+    pub applied_by: String,
+    pub in_force: bool,
+}
+
+/// Looks for mistakes, without a server.
+///
+/// # Errors
+/// Every mistake of the file.
+pub fn check(source: &str) -> Result<BooksCheck, DeskError> {
+    let books = parse(source)?;
+    Ok(BooksCheck {
+        tenant_id: books.tenant_id.to_string(),
+        accounts: books.accounts().count(),
+        rules: books.rules().len(),
+        mistakes: Vec::new(),
+    })
+}
+
+impl Desk {
+    /// The change that a file would make. Nothing is locked or changed.
+    ///
+    /// # Errors
+    /// Every mistake of the file, also those that only the ledger can tell; or the database is away.
+    pub async fn plan_books(&self, source: &str) -> Result<BooksChange, DeskError> {
+        let outlook = books::outlook(&self.postgres.pool, source).await?;
+        let closes = closed_periods(&parse(source)?, &outlook);
+        Ok(BooksChange {
+            tenant_id: outlook.tenant_id,
+            version: outlook.version,
+            applied: false,
+            released: 0,
+            changes: outlook.plan.changes,
+            closes,
+        })
+    }
+
+    /// Puts a file in force; a file that means what is in force already changes nothing.
+    ///
+    /// # Errors
+    /// Every mistake of the file; nobody has confirmed the plan; another version came in between; or the database is away.
+    pub async fn apply_books(&self, request: &ApplyBooks<'_>) -> Result<BooksChange, DeskError> {
+        let plan = self.plan_books(request.source).await?;
+        if plan.changes.is_empty() {
+            return Ok(plan);
+        }
+        if !request.confirmed {
+            return Err(DeskError::NotConfirmed { what: format!("the books of {} would change", plan.tenant_id) });
+        }
+        let against = Against::Planned(request.against);
+        let done = books::put_in_force(&self.postgres.pool, request.source, request.operator.by(), against).await?;
+        if done.changed {
+            log_act(&request.operator, &format!("applied version {} of the books of {}", done.version, done.tenant_id));
+        }
+        Ok(BooksChange { version: Some(done.version), applied: done.changed, released: done.released, ..plan })
+    }
+
+    /// A version of a tenant's books, else the one in force.
+    ///
+    /// # Errors
+    /// There are no such books, or the database is away.
+    pub async fn books(&self, tenant: &str, version: Option<i32>) -> Result<BooksVersion, DeskError> {
+        let Some(stored) = stored::read(&self.postgres.pool, tenant, version).await? else {
+            return Err(DeskError::Missing { why: format!("tenant `{tenant}` has no such books") });
+        };
+        Ok(BooksVersion {
+            tenant_id: tenant.to_owned(),
+            version: stored.version,
+            applied_at: stored.applied_at,
+            applied_by: stored.applied_by,
+            source: stored.source,
+        })
+    }
+
+    /// The versions of a tenant's books.
+    ///
+    /// # Errors
+    /// There are no books, or the database is away.
+    pub async fn books_versions(&self, tenant: &str) -> Result<BooksHistory, DeskError> {
+        let versions = stored::versions(&self.postgres.pool, tenant).await?;
+        if versions.is_empty() {
+            return Err(DeskError::Missing { why: format!("tenant `{tenant}` has no books") });
+        }
+        let told = |line: stored::VersionLine| BooksHistoryLine {
+            version: line.version,
+            applied_at: line.applied_at,
+            applied_by: line.applied_by,
+            in_force: line.in_force,
+        };
+        Ok(BooksHistory { tenant_id: tenant.to_owned(), versions: versions.into_iter().map(told).collect() })
+    }
+}
+
+fn parse(source: &str) -> Result<Books, DeskError> {
+    Books::parse(source, 0).map_err(|mistakes| DeskError::Mistakes { mistakes })
+}
+
+fn closed_periods(books: &Books, outlook: &Outlook) -> Vec<Period> {
+    let closes = |period: &&Period| {
+        let is_closed = |change: &Change| change.act == Act::Closed && change.thing == Thing::Period;
+        outlook.plan.changes.iter().any(|change| is_closed(change) && change.name == period.name)
+    };
+    books.calendar.periods().iter().filter(closes).cloned().collect()
+}

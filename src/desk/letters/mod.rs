@@ -1,0 +1,57 @@
+//! Dead letters at the desk: every question about them, and every act on them. A filter or a name enters with the operator and what
+//! the person has confirmed; what was found, or what became of it, leaves. Looking never changes anything; an act that moves more than
+//! it may without a confirmation does nothing, and money is never given up without a reason.
+
+mod difference;
+mod discard;
+mod edit;
+mod feed;
+mod look;
+mod offer;
+mod rehearse;
+mod remedy;
+mod replay;
+mod show;
+mod window;
+
+pub use difference::{Difference, Mark};
+pub use discard::{DiscardLetters, DiscardedLetters, PruneLetters, PrunedLetters, SelectedLetters};
+pub use edit::{DraftEdit, EDITS_MAX, EditLetters, EditedLetters};
+pub use feed::{End, Watch};
+pub use look::{LetterGroup, LetterGroups, LetterMoney, LetterPage, ListLetters};
+pub use offer::{MendedGroup, Offer, OpenInPeriod};
+pub use rehearse::{BalanceChange, ReasonCount, Rehearsed};
+pub use replay::{
+    ChooseLetters, ReleaseReplay, ReleasedReplay, ReplayReport, ReplaySelection, Replays, ResumeReplay, StartReplay,
+};
+pub use show::{LetterBody, LetterStory, WholeLetter, WholePage};
+
+// The words of the store that a request or an answer is made of.
+pub use crate::parking::follow::Progress;
+pub use crate::store::dead_letters::{Filter, Letter, Scope, Sort};
+pub use crate::store::letter_edits::EditLine;
+pub use crate::store::operator_log::LogLine;
+pub use crate::store::replays::{Manner, ReplayLine};
+
+use super::DeskError;
+use crate::domain::operator::Operator;
+
+/// The parked letters that a request names; only those can be moved.
+///
+/// # Errors
+/// Nothing is asked for, and all was not said.
+fn parked(filter: &Filter, all: bool) -> Result<Filter, DeskError> {
+    if filter.is_everything() && !all {
+        return Err(DeskError::Invalid { why: "neither letters, nor a filter, nor all are named".to_owned() });
+    }
+    Ok(Filter { scope: Scope::Parked, ..filter.clone() })
+}
+
+/// # Errors
+/// The act needs a reason, and none is given.
+fn with_reason(operator: &Operator) -> Result<(), DeskError> {
+    if operator.why().is_empty() {
+        return Err(DeskError::Invalid { why: "the reason is empty; whoever asks later wants to know".to_owned() });
+    }
+    Ok(())
+}

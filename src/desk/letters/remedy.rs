@@ -1,0 +1,42 @@
+//! The cause of a letter in a sentence, and the commands that would mend it. A letter enters; both leave, made from the one table
+//! over the reasons (`domain::disposition`) and the letter's state.
+
+use crate::domain::disposition::{NextStep, Reason};
+use crate::store::dead_letters::{Letter, Whole};
+
+/// The nearest cause in a sentence, and the commands that would mend it.
+pub(super) fn remedy(whole: &Whole) -> (String, Vec<String>) {
+    let letter = &whole.letter;
+    match letter.status.as_str() {
+        "resolved" => return ("It is settled; nothing is to be done.".to_owned(), Vec::new()),
+        "discarded" => {
+            return ("It was given up for good; if it comes again it is parked again.".to_owned(), Vec::new());
+        }
+        "replaying" => {
+            let follow = whole.replay_id.map(|id| format!("fis dlq replay --resume {id}"));
+            return ("It is on its way through the books.".to_owned(), follow.into_iter().collect());
+        }
+        _ => {}
+    }
+    match Reason::from_code(&letter.reason) {
+        Some(reason) => (format!("{}: {}.", reason.code(), reason.advice()), commands(reason.next_step(), letter)),
+        None => (format!("This program does not know the reason `{}`.", letter.reason), Vec::new()),
+    }
+}
+
+fn commands(step: NextStep, letter: &Letter) -> Vec<String> {
+    let (id, group) = (&letter.id, &letter.group_id);
+    let tenant = letter.tenant_id.as_deref().unwrap_or("TENANT");
+    let replay = || format!("fis dlq replay --group {group} --dry-run");
+    let books = || vec![format!("fis books show --tenant {tenant}"), "fis books apply FILE".to_owned(), replay()];
+    let edit = |set: &str| vec![format!("fis dlq edit {id} --why WHY{set}")];
+    match step {
+        NextStep::ApplyBooks => books(),
+        NextStep::ApplyBooksOrMendEvent => [books(), edit("")].concat(),
+        NextStep::MendBody => edit(" --body FILE"),
+        NextStep::MendField => edit(" --set /FIELD=VALUE"),
+        NextStep::AskPublisher | NextStep::Discard => vec![format!("fis dlq discard {id} --why WHY")],
+        NextStep::Wait | NextStep::TryAgain => vec![replay()],
+        NextStep::InspectAlone => vec![format!("fis dlq replay {id} --dry-run")],
+    }
+}

@@ -1,0 +1,157 @@
+//! Publishing, as a publisher ought to: persistent, confirmed, mandatory. Events enter, the number that the broker has in a queue leaves;
+//! an event that came back or was refused is named by its number and never counted.
+
+use std::collections::BTreeMap;
+
+use serde::Deserialize;
+use serde_json::value::RawValue;
+
+use super::{DeskError, Server};
+use crate::intake::Lane;
+use crate::platform::amqp::{Connection, OutMessage, Properties, PublishOutcome, Publisher};
+use crate::platform::config::Config;
+
+/// Confirms are awaited a window at a time; the gain beyond a thousand is small.
+const WINDOW: usize = 1000;
+/// AMQP writes the length of a name in one byte.
+const NAME_BYTES_MAX: usize = 255;
+
+/// An event as a publisher writes it down.
+#[derive(Deserialize)]
+#[serde(rename_all = "camelCase", deny_unknown_fields)]
+struct Line {
+    routing_key: String,
+    body: Box<RawValue>,
+    lane: Option<String>,
+    #[serde(default)]
+    headers: BTreeMap<String, serde_json::Value>,
+}
+
+/// An event that can be published: its body is sent as it was written.
+#[derive(Debug, Clone)]
+pub struct PublishedEvent {
+    exchange: &'static str,
+    routing_key: String,
+    properties: Properties,
+    body: Vec<u8>,
+}
+
+impl PublishedEvent {
+    /// One line of JSON: `{"routingKey", "body", "lane"?, "headers"?}`.
+    ///
+    /// # Errors
+    /// The line is no such event.
+    pub fn parse(line: &str) -> Result<Self, DeskError> {
+        let invalid = |why: String| DeskError::Invalid { why };
+        let line: Line = serde_json::from_str(line).map_err(|error| invalid(error.to_string()))?;
+        if line.routing_key.len() > NAME_BYTES_MAX {
+            return Err(invalid(format!("`routingKey` is longer than {NAME_BYTES_MAX} bytes")));
+        }
+        let lane = line.lane.as_deref().unwrap_or("live");
+        let lane =
+            Lane::parse(lane).ok_or_else(|| invalid(format!("`lane` is `{lane}`, not live, urgent or backfill")))?;
+        let mut properties = Properties::default().with_content_type("application/json");
+        for (name, value) in &line.headers {
+            if name.len() > NAME_BYTES_MAX {
+                return Err(invalid(format!("a header's name is longer than {NAME_BYTES_MAX} bytes")));
+            }
+            properties = match (value, value.as_i64()) {
+                (serde_json::Value::String(text), _) => properties.with_header(name, text),
+                (_, Some(number)) => properties.with_number(name, number),
+                (_, None) => return Err(invalid(format!("header `{name}` is neither text nor a whole number"))),
+            };
+        }
+        let body = line.body.get().as_bytes().to_vec();
+        Ok(Self { exchange: lane.exchange(), routing_key: line.routing_key, properties, body })
+    }
+}
+
+/// The events that the broker has, and those that it did not take.
+#[derive(Debug, Clone, Default, PartialEq, Eq, serde::Serialize)]
+pub struct Published {
+    pub confirmed: u64,
+    pub failed: Vec<NotPublished>,
+}
+
+#[derive(Debug, Clone, PartialEq, Eq, serde::Serialize)]
+pub struct NotPublished {
+    /// The number that the event was given, from 1.
+    pub line: u64,
+    pub reason: String,
+}
+
+/// A publication under way. Dropping it leaves unknown what became of the events since the last confirm.
+pub struct Publishing {
+    connection: Connection,
+    publisher: Publisher,
+    /// Tells this publication's messages from those of all others.
+    run: u64,
+    window: Vec<(u64, OutMessage)>,
+    published: Published,
+}
+
+impl Publishing {
+    /// # Errors
+    /// The broker is away.
+    pub async fn open(config: &Config) -> Result<Self, DeskError> {
+        let connection = Connection::open(&config.amqp, "fis publish").await?;
+        let publisher = Publisher::open(&connection).await?;
+        let (run, window) = (fastrand::u64(..), Vec::with_capacity(WINDOW));
+        Ok(Self { connection, publisher, run, window, published: Published::default() })
+    }
+
+    /// The events that are confirmed so far.
+    #[must_use]
+    pub fn confirmed(&self) -> u64 {
+        self.published.confirmed
+    }
+
+    /// Takes one event more; a full window is sent and its confirms awaited. Returns whether that happened.
+    ///
+    /// # Errors
+    /// The broker is away: of the events since the last confirm it is unknown.
+    pub async fn add(&mut self, line: u64, event: PublishedEvent) -> Result<bool, DeskError> {
+        let PublishedEvent { exchange, routing_key, properties, body } = event;
+        let message_id = format!("{:016x}-{line}", self.run);
+        let message = OutMessage { exchange: exchange.to_owned(), routing_key, message_id, properties, body };
+        self.window.push((line, message));
+        let is_full = self.window.len() == WINDOW;
+        if is_full {
+            self.send().await?;
+        }
+        Ok(is_full)
+    }
+
+    /// Sends what is left and ends the session.
+    ///
+    /// # Errors
+    /// The broker is away: of the events since the last confirm it is unknown.
+    pub async fn finish(mut self) -> Result<Published, DeskError> {
+        self.send().await?;
+        self.connection.close().await;
+        Ok(self.published)
+    }
+
+    async fn send(&mut self) -> Result<(), DeskError> {
+        let (lines, messages): (Vec<u64>, Vec<OutMessage>) = self.window.drain(..).unzip();
+        let confirmed = self.published.confirmed;
+        let outcomes = self.publisher.publish(&messages).await.map_err(|error| DeskError::Away {
+            server: Server::Broker,
+            why: format!("{confirmed} events are confirmed; of the {} after them it is unknown: publish them again, duplicates are recognised: {error}", messages.len()),
+        })?;
+        for (line, outcome) in lines.into_iter().zip(outcomes) {
+            let reason = match outcome {
+                PublishOutcome::Confirmed => {
+                    self.published.confirmed += 1;
+                    continue;
+                }
+                PublishOutcome::Returned(reason) => {
+                    format!("came back: {reason}; no queue is bound, run `fis topology apply`")
+                }
+                PublishOutcome::Refused => "refused: the queue is full; publish it again later".to_owned(),
+            };
+            self.published.failed.push(NotPublished { line, reason });
+        }
+        Ok(())
+    }
+}

@@ -1,0 +1,54 @@
+//! The audit of the ledger: every hash and every balance computed anew, in constant memory. A scope enters; a verdict for each tenant, and
+//! whatever a checkpoint says that is no longer so, leave. Nothing that the ledger says of itself is believed.
+
+use super::checkpoint::{BrokenPromise, NamedCheckpoint};
+use super::{Desk, DeskError};
+use crate::domain::ids::TenantId;
+use crate::journal::audit::{self, Scope, TenantAudit};
+
+/// The part of the ledger to audit.
+#[derive(Debug, Clone, Default)]
+pub struct LedgerAudit {
+    /// Only this tenant.
+    pub tenant: Option<TenantId>,
+    /// The first sequence to check: the ones before it are believed, balances are not compared.
+    pub from: Option<i64>,
+    /// A checkpoint that the ledger is held to as well.
+    pub checkpoint: Option<NamedCheckpoint>,
+}
+
+/// A verdict for each tenant.
+#[derive(Debug, Clone, PartialEq, Eq, serde::Serialize)]
+pub struct LedgerAudited {
+    pub tenants: Vec<TenantAudit>,
+    /// Tenants with a fault.
+    pub broken: usize,
+    pub checkpoint: Vec<BrokenPromise>,
+}
+
+impl LedgerAudited {
+    #[must_use]
+    pub fn is_whole(&self) -> bool {
+        self.broken == 0 && self.checkpoint.is_empty()
+    }
+}
+
+impl Desk {
+    /// Audits the ledger. `progress` hears the number of entries checked so far.
+    ///
+    /// # Errors
+    /// There is no such tenant, the checkpoint is not one of the configured key, or the database is away.
+    pub async fn verify(&self, request: &LedgerAudit, progress: impl FnMut(u64)) -> Result<LedgerAudited, DeskError> {
+        let scope = Scope { tenant: request.tenant.clone(), from: request.from };
+        let tenants = audit::verify(&self.postgres.pool, &scope, progress).await?;
+        if scope.tenant.is_some() && tenants.is_empty() {
+            return Err(DeskError::Missing { why: "there is no such tenant".to_owned() });
+        }
+        let checkpoint = match &request.checkpoint {
+            Some(checkpoint) => self.hold_to(checkpoint).await?,
+            None => Vec::new(),
+        };
+        let broken = tenants.iter().filter(|audit| audit.fault.is_some()).count();
+        Ok(LedgerAudited { tenants, broken, checkpoint })
+    }
+}

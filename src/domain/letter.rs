@@ -1,0 +1,133 @@
+//! The states of dead letters and of their replays, each with the one word by which the tables, the JSON answers and the command line
+//! know it. A word enters, a state leaves, and the other way round; a word that no table may hold is refused.
+
+/// An enum whose variants are stored, sent and shown as one word each.
+macro_rules! words {
+    ($(#[$about:meta])* pub enum $name:ident { $($(#[$note:meta])* $variant:ident = $word:literal,)+ }) => {
+        $(#[$about])*
+        #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, serde::Serialize, serde::Deserialize)]
+        pub enum $name {
+            $($(#[$note])* #[serde(rename = $word)] $variant,)+
+        }
+
+        impl $name {
+            pub const ALL: &'static [Self] = &[$(Self::$variant,)+];
+
+            #[must_use]
+            pub fn as_str(self) -> &'static str {
+                match self {
+                    $(Self::$variant => $word,)+
+                }
+            }
+
+            #[must_use]
+            pub fn parse(word: &str) -> Option<Self> {
+                Self::ALL.iter().copied().find(|known| known.as_str() == word)
+            }
+        }
+
+        impl std::fmt::Display for $name {
+            fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+                f.pad(self.as_str())
+            }
+        }
+    };
+}
+
+words! {
+    /// The state of a dead letter.
+    pub enum LetterStatus {
+        /// Waits for somebody.
+        Parked = "parked",
+        /// Sent through the books again, and not heard of yet.
+        Replaying = "replaying",
+        /// In the books, or none of their business.
+        Resolved = "resolved",
+        /// Given up for good.
+        Discarded = "discarded",
+    }
+}
+
+impl LetterStatus {
+    /// Open letters stand for money that is not in the books.
+    #[must_use]
+    pub fn is_open(self) -> bool {
+        match self {
+            Self::Parked | Self::Replaying => true,
+            Self::Resolved | Self::Discarded => false,
+        }
+    }
+}
+
+words! {
+    /// The way in which a letter was resolved.
+    pub enum Resolution {
+        Posted = "posted",
+        /// Its event was in the books already.
+        Duplicate = "duplicate",
+        /// A rule ignores its event.
+        Ignored = "ignored",
+        /// Its publisher sent the event again, corrected, and that was posted.
+        Superseded = "superseded",
+    }
+}
+
+words! {
+    /// The state of a replay.
+    pub enum ReplayState {
+        /// Shown, not yet confirmed.
+        Chosen = "chosen",
+        /// Confirmed.
+        Open = "open",
+        /// All of it is sent.
+        Done = "done",
+        /// Given up before all of it was sent.
+        Cancelled = "cancelled",
+    }
+}
+
+words! {
+    /// The state of one letter's place in a replay's selection.
+    pub enum ReplayLetterState {
+        Waiting = "waiting",
+        Sent = "sent",
+        /// The letter was not parked any more when its turn came.
+        Skipped = "skipped",
+    }
+}
+
+words! {
+    /// The act that a line of the operators' log records.
+    pub enum Act {
+        Replay = "replay",
+        /// A replay was given up, and the letter is parked again.
+        Release = "release",
+        Resolve = "resolve",
+        /// A replayed letter was rejected again.
+        Fail = "fail",
+        /// A settled letter came again.
+        Reopen = "reopen",
+        Discard = "discard",
+        Edit = "edit",
+        /// The letter came again, for another reason.
+        Again = "again",
+        Prune = "prune",
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_state_is_read_back_from_its_word_and_no_other() {
+        for status in LetterStatus::ALL {
+            assert_eq!(LetterStatus::parse(status.as_str()), Some(*status));
+            let json = serde_json::to_string(status).unwrap();
+            assert_eq!(json, format!("\"{status}\""));
+            assert_eq!(serde_json::from_str::<LetterStatus>(&json).unwrap(), *status);
+        }
+        assert_eq!(LetterStatus::parse("Parked"), None);
+        assert_eq!(format!("{:<9}|", ReplayState::Open), "open     |");
+    }
+}

@@ -1,0 +1,101 @@
+//! The letter that a message is or would be, and the message that a letter would be again. A delivery enters, a `DeadLetter` leaves, or the
+//! other way round. The pipeline and the parking both make their letters here, so that one message never has two.
+
+use crate::domain::dead_letter::{DeadLetter, dead_letter_id};
+use crate::domain::disposition::Failure;
+use crate::domain::event::Identity;
+use crate::domain::money::Worth;
+use crate::domain::names::{
+    ATTEMPT_HEADER, CLOUD_EVENT_HEADERS, MESSAGE_ID_HEADER, TENANT_HEADER, TRACEPARENT_HEADER, UNREADABLE_HEADER,
+};
+use crate::platform::amqp::{Delivery, Properties};
+
+/// The longest `traceparent`: the W3C form has 55 characters, and anything much longer is not one.
+const TRACEPARENT_BYTES_MAX: usize = 64;
+
+/// The facts about an event that could be read from its message.
+#[derive(Debug, Clone, Default)]
+pub struct EventFacts {
+    pub identity: Identity,
+    pub money: Worth,
+    pub payload_hash: Option<String>,
+}
+
+/// The letter of a message that first came by `routing_key`.
+#[must_use]
+pub fn dead_letter(
+    delivery: &Delivery,
+    routing_key: &str,
+    lane: &'static str,
+    facts: EventFacts,
+    failure: Failure,
+) -> DeadLetter {
+    let EventFacts { mut identity, money, payload_hash } = facts;
+    identity.correlation_id = correlation_id(delivery, &identity);
+    DeadLetter {
+        id: letter_id(delivery, routing_key),
+        payload_hash,
+        identity,
+        routing_key: storable(routing_key),
+        lane,
+        failure,
+        money,
+        message_id: own_message_id(delivery).map(ToOwned::to_owned),
+        traceparent: traceparent(delivery),
+        properties: delivery.properties.to_text(),
+        body: delivery.body.clone(),
+    }
+}
+
+/// The id of the dead letter that a message is or would be.
+#[must_use]
+pub fn letter_id(delivery: &Delivery, routing_key: &str) -> String {
+    content_id(routing_key, &delivery.properties, &delivery.body)
+}
+
+/// The content id of a message: made from routing key, identifying headers and body.
+pub(super) fn content_id(routing_key: &str, properties: &Properties, body: &[u8]) -> String {
+    // Those of its envelope, and the mark of one that lost some of its headers.
+    let identifying = [CLOUD_EVENT_HEADERS, TENANT_HEADER, UNREADABLE_HEADER];
+    let headers = identifying.into_iter().flat_map(|prefix| properties.headers_starting(prefix));
+    dead_letter_id(routing_key, headers, body)
+}
+
+/// The message id that the publisher gave.
+#[must_use]
+pub fn own_message_id(delivery: &Delivery) -> Option<&str> {
+    let properties = &delivery.properties;
+    // PostgreSQL text cannot hold NUL; an id that has one is of no use to anybody.
+    properties.header(MESSAGE_ID_HEADER).or_else(|| properties.message_id()).filter(|id| !id.contains('\0'))
+}
+
+/// The trace that the message belongs to.
+#[must_use]
+pub fn traceparent(delivery: &Delivery) -> Option<String> {
+    let sent = delivery.properties.header(TRACEPARENT_HEADER);
+    sent.filter(|text| text.len() <= TRACEPARENT_BYTES_MAX && !text.contains('\0')).map(ToOwned::to_owned)
+}
+
+/// The correlation id that the event names, or else its message.
+#[must_use]
+pub fn correlation_id(delivery: &Delivery, identity: &Identity) -> Option<String> {
+    let sent = || delivery.properties.correlation_id().filter(|id| !id.contains('\0')).map(ToOwned::to_owned);
+    identity.correlation_id.clone().or_else(sent)
+}
+
+/// PostgreSQL text cannot hold NUL, and a routing key may.
+#[must_use]
+pub fn storable(text: &str) -> String {
+    text.replace('\0', "\u{fffd}")
+}
+
+/// A letter's properties, fit to begin again with.
+pub(super) fn fresh(properties: &str) -> Properties {
+    Properties::from_text(properties).carried().without_header(ATTEMPT_HEADER)
+}
+
+/// The message that a replay of the letter would be.
+#[must_use]
+pub fn imagined(routing_key: &str, properties: &str, body: Vec<u8>) -> Delivery {
+    Delivery::imagined(routing_key.to_owned(), fresh(properties), body)
+}

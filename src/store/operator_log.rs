@@ -1,0 +1,116 @@
+//! `fis_operator_log`: who did what to which letter, why, and through what. An operator enters as the signature of a transaction; the
+//! table's own trigger writes a line for every move of a letter. Lines of acts that move no letter are written here. A line never changes.
+
+use chrono::{DateTime, Utc};
+use sqlx::PgConnection;
+
+use super::column;
+use super::error::StoreError;
+use super::letter_edits::StoredEdit;
+use crate::domain::letter::{Act, LetterStatus};
+use crate::domain::operator::Operator;
+
+/// Lines of one letter beyond this are seldom of interest; the newest are read.
+const HISTORY_MAX: i64 = 200;
+
+/// Signs everything that this transaction moves. Without a signature it was the service itself.
+///
+/// # Errors
+/// The database is away.
+pub async fn sign(db: &mut PgConnection, who: &Operator) -> Result<(), sqlx::Error> {
+    sqlx::query(
+        "select set_config('fis.by', $1, true), set_config('fis.why', $2, true), set_config('fis.through', $3, true)",
+    )
+    .bind(who.by())
+    .bind(who.why())
+    .bind(who.through().as_str())
+    .execute(db)
+    .await?;
+    Ok(())
+}
+
+/// Records the edited copies of letters.
+///
+/// # Errors
+/// The database is away.
+pub async fn record_edits(
+    db: &mut PgConnection,
+    replay: i64,
+    edits: &[StoredEdit],
+    who: &Operator,
+) -> Result<(), sqlx::Error> {
+    sqlx::query(
+        "insert into fis_operator_log (by, act, why, through, letter_id, replay_id, detail)
+         select $1, 'edit', $2, $3, letter_id, $4, 'edit ' || edit_no
+           from unnest($5::text[], $6::integer[]) as edit (letter_id, edit_no)",
+    )
+    .bind(who.by())
+    .bind(who.why())
+    .bind(who.through().as_str())
+    .bind(replay)
+    .bind(column!(edits, edit => edit.letter_id.as_str()))
+    .bind(column!(edits, edit => edit.edit_no))
+    .execute(db)
+    .await?;
+    Ok(())
+}
+
+/// Records that retention removed letters, and which.
+///
+/// # Errors
+/// The database is away.
+pub async fn record_prune(db: &mut PgConnection, who: &Operator, detail: &str) -> Result<(), sqlx::Error> {
+    sqlx::query("insert into fis_operator_log (by, act, why, through, detail) values ($1, 'prune', $2, $3, $4)")
+        .bind(who.by())
+        .bind(who.why())
+        .bind(who.through().as_str())
+        .bind(detail)
+        .execute(db)
+        .await?;
+    Ok(())
+}
+
+/// One line of the operators' log.
+#[derive(Debug, Clone, serde::Serialize, sqlx::FromRow)]
+#[serde(rename_all = "camelCase")]
+pub struct LogLine {
+    pub at: DateTime<Utc>,
+    pub by: String,
+    pub act: Act,
+    pub why: String,
+    pub from_status: Option<LetterStatus>,
+    pub to_status: Option<LetterStatus>,
+    pub replay_id: Option<i64>,
+    pub reason: Option<String>,
+    pub detail: String,
+}
+
+/// The past of a letter, oldest line first.
+///
+/// # Errors
+/// The database is away.
+pub async fn history(db: &mut PgConnection, letter: &str) -> Result<Vec<LogLine>, StoreError> {
+    let mut lines: Vec<LogLine> = sqlx::query_as(
+        "select at, by, act, why, from_status, to_status, replay_id, reason, detail
+           from fis_operator_log where letter_id = $1 order by id desc limit $2",
+    )
+    .bind(letter)
+    .bind(HISTORY_MAX)
+    .fetch_all(db)
+    .await?;
+    lines.reverse();
+    Ok(lines)
+}
+
+/// The reasons for which letters of a replay failed again, most frequent first, each with its count and one detail.
+///
+/// # Errors
+/// The database is away.
+pub async fn failures(db: &mut PgConnection, replay: i64) -> Result<Vec<(String, i64, String)>, StoreError> {
+    let failures = sqlx::query_as(
+        "select reason, count(*), min(detail) from fis_operator_log
+          where replay_id = $1 and from_status = 'replaying' and to_status = 'parked' and act = 'fail'
+          group by reason order by 2 desc, 1",
+    );
+    Ok(failures.bind(replay).fetch_all(db).await?)
+}
