@@ -29,7 +29,7 @@ const NOT_CONFIRMED: u8 = 2;
 #[derive(clap::Subcommand)]
 pub enum DlqCommand {
     /// Open dead letters, oldest first
-    List(list::List),
+    List(list::LettersList),
     /// What they have in common: by reason, rule and the shape of the detail, with the money
     Groups(groups::Groups),
     /// Everything about one dead letter, and what would mend it
@@ -43,7 +43,7 @@ pub enum DlqCommand {
     /// Give dead letters up for good; they stay on record
     Discard(Box<discard::Discard>),
     /// Dead letters as a file: newline-delimited JSON or CSV
-    Export(export::Export),
+    Export(export::LettersExport),
     /// Remove dead letters that were resolved or discarded long ago
     Prune(discard::Prune),
 }

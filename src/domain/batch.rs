@@ -11,7 +11,7 @@ use super::outbound::{self, BatchCounts, OutboundEvent};
 
 /// An event's place in its publisher's batch.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Member {
+pub struct BatchMember {
     pub tenant_id: TenantId,
     pub event_id: EventId,
     pub batch: BatchRef,

@@ -20,7 +20,7 @@ type Fingerprint = [u8; 16];
 
 /// Why a feed is not what was posted. The text continues "the message …".
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
-pub enum Fault {
+pub enum FeedFault {
     #[error("is not an event of this feed: {why}")]
     Unreadable { why: String },
     #[error("has {member} `{inside}` in its body, but `{beside}` beside it")]
@@ -42,7 +42,7 @@ pub enum Fault {
 pub struct FaultAt {
     pub tenant_id: Option<String>,
     pub sequence: Option<i64>,
-    pub fault: Fault,
+    pub fault: FeedFault,
 }
 
 /// What a message was to the proof.
@@ -119,13 +119,13 @@ impl Proof {
         self.tenants.iter()
     }
 
-    fn place(&mut self, entry: &ChainedEntry, body: Fingerprint) -> Result<Taken, Fault> {
+    fn place(&mut self, entry: &ChainedEntry, body: Fingerprint) -> Result<Taken, FeedFault> {
         let Some(known) = self.tenants.get_mut(&entry.origin.tenant_id) else {
             return self.begin(entry, body);
         };
         if entry.seq < known.first {
             if self.from_the_beginning {
-                return Err(Fault::Disorder { found: entry.seq, after: known.last });
+                return Err(FeedFault::Disorder { found: entry.seq, after: known.last });
             }
             if entry.seq + 1 == known.first {
                 follows(&entry.hash, &known.before)?;
@@ -137,13 +137,13 @@ impl Proof {
             let place = usize::try_from(entry.seq - known.first).ok();
             let expected = place.and_then(|place| known.bodies.get(place));
             if let Some(expected) = expected.filter(|expected| **expected != body) {
-                return Err(Fault::OtherBytes { expected: hex::encode(expected), found: hex::encode(body) });
+                return Err(FeedFault::OtherBytes { expected: hex::encode(expected), found: hex::encode(body) });
             }
             known.repeats += 1;
             return Ok(Taken::Repeat);
         }
         if entry.seq != known.last + 1 {
-            return Err(Fault::Gap { expected: known.last + 1, found: entry.seq });
+            return Err(FeedFault::Gap { expected: known.last + 1, found: entry.seq });
         }
         follows(&known.hash, &entry.previous_hash)?;
         known.last = entry.seq;
@@ -152,7 +152,7 @@ impl Proof {
         Ok(Taken::Entry)
     }
 
-    fn begin(&mut self, entry: &ChainedEntry, body: Fingerprint) -> Result<Taken, Fault> {
+    fn begin(&mut self, entry: &ChainedEntry, body: Fingerprint) -> Result<Taken, FeedFault> {
         if entry.seq == 1 {
             follows(GENESIS, &entry.previous_hash)?;
         }
@@ -170,11 +170,11 @@ impl Proof {
     }
 }
 
-fn follows(hash: &str, previous: &str) -> Result<(), Fault> {
+fn follows(hash: &str, previous: &str) -> Result<(), FeedFault> {
     if hash == previous {
         return Ok(());
     }
-    Err(Fault::Link { expected: hash.to_owned(), found: previous.to_owned() })
+    Err(FeedFault::Link { expected: hash.to_owned(), found: previous.to_owned() })
 }
 
 fn fingerprint(body: &[u8]) -> Fingerprint {

@@ -98,7 +98,7 @@ words! {
 
 words! {
     /// The act that a line of the operators' log records.
-    pub enum Act {
+    pub enum LetterAct {
         Replay = "replay",
         /// A replay was given up, and the letter is parked again.
         Release = "release",

@@ -6,8 +6,6 @@ use std::fmt;
 
 use chrono::NaiveDate;
 
-use super::books::Books;
-use super::disposition::Reason;
 use super::ids::EventId;
 use super::money::Currency;
 
@@ -44,23 +42,6 @@ impl WaitsFor {
             _ => None,
         }
     }
-
-    /// True where these books do not hold an event for this any more, whatever else they make of it. What only the
-    /// journal can bring is never gone by books.
-    #[must_use]
-    pub fn is_gone(&self, books: &Books) -> bool {
-        match self {
-            Self::Event(_) => false,
-            Self::Rates { from, to, date } => {
-                *to != books.base_currency || from.iter().all(|from| books.rates.has(*from, *to, *date))
-            }
-            Self::Period { date, original } => {
-                let held = |failure: super::disposition::Failure| failure.reason == Reason::PeriodNotOpen;
-                original.is_some_and(|original| books.calendar.is_open(original))
-                    || !books.calendar.posting_date(*date).is_err_and(held)
-            }
-        }
-    }
 }
 
 impl fmt::Display for WaitsFor {
@@ -95,45 +76,6 @@ mod tests {
         for text in ["", "event:", "rate:/EUR@2026-02-25", "rate:GBP/EUR", "period:", "period:2026-01-10,", "moon:full"]
         {
             assert_eq!(WaitsFor::parse(text), None, "{text}");
-        }
-    }
-
-    #[test]
-    fn a_cause_is_gone_only_where_the_event_would_not_be_held_for_it_again() {
-        let books = |late: &str, status: &str, rates: &[(&str, &str)]| {
-            let rates: String = rates
-                .iter()
-                .map(|(from, date)| {
-                    format!("[[rates]]\nfrom = \"{from}\"\nto = \"EUR\"\ndate = {date}\nrate = \"1.5\"\n")
-                })
-                .collect();
-            let text = format!(
-                "tenant = \"t\"\nbase_currency = \"EUR\"\nlate_events = \"{late}\"\n\
-                 [[accounts]]\ncode = \"1\"\ntype = \"asset\"\n\
-                 [[periods]]\nname = \"jan\"\nstarts = 2026-01-01\nends = 2026-01-31\nstatus = \"{status}\"\n{rates}"
-            );
-            Books::parse(&text, 1).unwrap()
-        };
-        let rows = [
-            ("event:e", books("hold", "open", &[]), false),
-            ("rate:GBP/EUR@2026-01-10", books("hold", "open", &[("GBP", "2026-01-11")]), false),
-            ("rate:GBP/EUR@2026-01-10", books("hold", "open", &[("GBP", "2026-01-10")]), true),
-            ("rate:GBP,USD/EUR@2026-01-10", books("hold", "open", &[("GBP", "2026-01-10")]), false),
-            (
-                "rate:GBP,USD/EUR@2026-01-10",
-                books("hold", "open", &[("GBP", "2026-01-01"), ("USD", "2026-01-01")]),
-                true,
-            ),
-            ("period:2026-01-10", books("hold", "closed", &[]), false),
-            ("period:2026-01-10", books("hold", "open", &[]), true),
-            ("period:2026-01-10", books("reject", "closed", &[]), true),
-            ("period:2026-01-10", books("next_open", "closed", &[]), false),
-            ("period:2025-12-10", books("next_open", "open", &[]), true),
-            ("period:2027-01-10,2026-01-10", books("hold", "open", &[]), true),
-            ("period:2027-01-10,2026-01-10", books("hold", "closed", &[]), false),
-        ];
-        for (cause, books, gone) in rows {
-            assert_eq!(WaitsFor::parse(cause).unwrap().is_gone(&books), gone, "{cause}");
         }
     }
 }

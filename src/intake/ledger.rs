@@ -18,12 +18,12 @@ const ASK: Work = Work::of("intake.ledger");
 
 /// The ledger's name as far as it is known.
 #[derive(Default)]
-pub struct Ledger {
+pub struct LedgerEpoch {
     /// With the number of connections made when it was found out: a new connection may lead to another past.
     known: Mutex<Option<(u64, String)>>,
 }
 
-impl Ledger {
+impl LedgerEpoch {
     /// The name of the ledger behind the pool; empty where it cannot be told, and then no key is believed.
     pub async fn name(&self, postgres: &Postgres, redis: &Redis) -> String {
         let connections = postgres.connections();

@@ -23,7 +23,7 @@ const CROWD: usize = 50;
 
 /// How a lane behaves towards those of greater weight.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Way {
+pub enum Precedence {
     /// None of them is at work.
     Free,
     /// One of them has a backlog: the turns share by weight. Its batches wait for whatever is being posted, so that should be short.
@@ -58,8 +58,8 @@ impl Turns {
 
     /// What the lanes of greater weight that are at work ask of this one.
     #[must_use]
-    pub fn way(&self, lane: Lane) -> Way {
-        self.state().way(lane)
+    pub fn precedence(&self, lane: Lane) -> Precedence {
+        self.state().precedence(lane)
     }
 
     /// A turn that nobody waits for any more comes back by being dropped, and goes to the next.
@@ -146,7 +146,7 @@ impl<W> State<W> {
         Some(waiting)
     }
 
-    fn way(&self, lane: Lane) -> Way {
+    fn precedence(&self, lane: Lane) -> Precedence {
         let own = self.lanes.iter().zip(Lane::ALL).find(|(_, name)| *name == lane).map_or(1, |(queue, _)| queue.weight);
         let is_at_work = |queue: &&Queue<W>| queue.served > 0 && queue.served + RECENT > self.granted;
         let (mut weight, mut crowded) = (0, false);
@@ -155,9 +155,9 @@ impl<W> State<W> {
             crowded |= queue.crowded;
         }
         match (weight, crowded) {
-            (0, _) => Way::Free,
-            (_, true) => Way::Short,
-            (_, false) => Way::Pausing(u32::try_from(weight.div_ceil(own)).unwrap_or(u32::MAX)),
+            (0, _) => Precedence::Free,
+            (_, true) => Precedence::Short,
+            (_, false) => Precedence::Pausing(u32::try_from(weight.div_ceil(own)).unwrap_or(u32::MAX)),
         }
     }
 }
@@ -227,33 +227,33 @@ mod tests {
     fn a_lane_gives_way_while_one_above_it_is_at_work_and_not_for_ever() {
         let mut state = State::new(1, weights);
         state.enter(Lane::Backfill, 500, ());
-        let ways = |state: &State<()>| Lane::ALL.map(|lane| state.way(lane));
-        assert_eq!(ways(&state), [Way::Free; 3]);
+        let ways = |state: &State<()>| Lane::ALL.map(|lane| state.precedence(lane));
+        assert_eq!(ways(&state), [Precedence::Free; 3]);
         state.enter(Lane::Live, 1, ());
         state.leave();
         assert_eq!(
             ways(&state),
-            [Way::Free, Way::Free, Way::Pausing(4)],
+            [Precedence::Free, Precedence::Free, Precedence::Pausing(4)],
             "the weight of the one over that of the other"
         );
         state.enter(Lane::Urgent, 1, ());
         state.leave();
-        assert_eq!(ways(&state), [Way::Free, Way::Pausing(2), Way::Pausing(12)]);
+        assert_eq!(ways(&state), [Precedence::Free, Precedence::Pausing(2), Precedence::Pausing(12)]);
         for _ in 0..RECENT {
             state.enter(Lane::Backfill, 500, ());
             state.leave();
         }
-        assert_eq!(ways(&state), [Way::Free; 3]);
+        assert_eq!(ways(&state), [Precedence::Free; 3]);
     }
 
     #[test]
     fn beside_a_backlog_of_another_lane_the_weights_share_and_nobody_pauses() {
         let mut state = State::new(1, weights);
         state.enter(Lane::Live, 500, ());
-        assert_eq!(state.way(Lane::Backfill), Way::Short);
+        assert_eq!(state.precedence(Lane::Backfill), Precedence::Short);
         state.leave();
         state.enter(Lane::Live, 5, ());
-        assert_eq!(state.way(Lane::Backfill), Way::Pausing(4), "the backlog is gone");
+        assert_eq!(state.precedence(Lane::Backfill), Precedence::Pausing(4), "the backlog is gone");
     }
 
     #[tokio::test]

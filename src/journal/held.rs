@@ -103,7 +103,7 @@ pub async fn free_waiting_for(db: &mut PgConnection, entries: &[ChainedEntry]) -
 /// their attempts. Inside the transaction that puts the books in force, with the tenant's head locked.
 pub async fn free_by_books(db: &mut PgConnection, books: &Books) -> Result<u64, sqlx::Error> {
     let causes = held::causes(&mut *db, &books.tenant_id).await?;
-    let is_gone = |cause: &String| WaitsFor::parse(cause).is_some_and(|cause| cause.is_gone(books));
+    let is_gone = |cause: &String| WaitsFor::parse(cause).is_some_and(|cause| books.is_gone(&cause));
     let gone: Vec<String> = causes.into_iter().filter(is_gone).collect();
     if gone.is_empty() {
         return Ok(0);

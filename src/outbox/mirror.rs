@@ -142,7 +142,7 @@ impl Mirror {
     /// Waits; true: told to stop, or its time is over.
     async fn rest(&self, duration: Duration, stop: &CancellationToken) -> bool {
         let left = self.settings.until.map(|until| (until - time::now()).to_std().unwrap_or_default());
-        let stopped = super::relay::wait(left.map_or(duration, |left| left.min(duration)), stop).await;
+        let stopped = super::wait(left.map_or(duration, |left| left.min(duration)), stop).await;
         stopped || self.is_over()
     }
 

@@ -3,20 +3,19 @@
 //! window again, with the same ids and the same bytes.
 
 mod feed;
-pub mod flight;
-mod floor;
 mod handover;
 mod messages;
 mod mirror;
 mod relay;
-mod session;
 
 pub use feed::journal_message;
 pub use handover::Handover;
 pub use mirror::{Mirror, MirrorSettings, WrongSetting};
-pub use relay::Relay;
+pub use relay::{Relay, flight};
 
 use std::time::Duration;
+
+use tokio_util::sync::CancellationToken;
 
 use crate::domain::names::{SEQUENCE_HEADER, TENANT_HEADER, TRACEPARENT_HEADER};
 use crate::domain::outbound::{CONTENT_TYPE, OutboundEvent};
@@ -25,6 +24,14 @@ use crate::platform::amqp::Properties;
 /// How long an instance that is not the owner waits before it asks again: about a second, and not all at once.
 fn stand_by() -> Duration {
     Duration::from_millis(fastrand::u64(750..=1250))
+}
+
+/// Waits; true: told to stop.
+async fn wait(duration: Duration, stop: &CancellationToken) -> bool {
+    tokio::select! {
+        () = tokio::time::sleep(duration) => false,
+        () = stop.cancelled() => true,
+    }
 }
 
 /// The message properties of an outbound event.

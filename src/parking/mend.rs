@@ -5,14 +5,14 @@ use chrono::{DateTime, Utc};
 use sqlx::{PgConnection, PgPool};
 
 use super::letter::content_id;
-use super::replay::{Step, send_next};
+use super::replay::{ReplayStep, send_next};
 use crate::domain::letter::ReplayState;
 use crate::domain::operator::Operator;
 use crate::platform::amqp::Properties;
 use crate::platform::faults::{self, crash_point};
 use crate::store::dead_letters::{self, Filter};
 use crate::store::letter_edits::{self, Edit};
-use crate::store::replays::{self, Manner, Replay};
+use crate::store::replays::{self, Replay, ReplayPace};
 use crate::store::{StoreError, operator_log};
 
 /// The content id that a message with this body would have.
@@ -26,7 +26,7 @@ pub fn copy_id(routing_key: &str, properties: &str, body: &[u8]) -> String {
 ///
 /// # Errors
 /// Nothing was stored and nothing sent; `Busy`: somebody moves one of them this very moment.
-pub async fn edit(pool: &PgPool, edits: &[Edit], who: &Operator) -> Result<(Replay, Step), StoreError> {
+pub async fn edit(pool: &PgPool, edits: &[Edit], who: &Operator) -> Result<(Replay, ReplayStep), StoreError> {
     let mut transaction = pool.begin().await?;
     operator_log::sign(&mut transaction, who).await?;
     let replay = insert_edits(&mut transaction, edits, who).await?;
@@ -47,7 +47,7 @@ pub async fn edit(pool: &PgPool, edits: &[Edit], who: &Operator) -> Result<(Repl
 /// Writes the replay of the copies, the copies of what is parked now, and who made them.
 async fn insert_edits(db: &mut PgConnection, edits: &[Edit], who: &Operator) -> Result<Replay, StoreError> {
     let selection = format!("{} edited", edits.len());
-    let id = replays::insert(&mut *db, who, &selection, Manner::default(), ReplayState::Open).await?;
+    let id = replays::insert(&mut *db, who, &selection, ReplayPace::default(), ReplayState::Open).await?;
     replays::set_letters(&mut *db, id, i64::try_from(edits.len()).unwrap_or(i64::MAX)).await?;
     let stored = letter_edits::insert(&mut *db, edits, who).await?;
     operator_log::record_edits(&mut *db, id, &stored, who).await?;

@@ -28,7 +28,7 @@ pub async fn set_state(pool: &PgPool, replay: i64, state: ReplayState) -> Result
 
 /// The outcome of a step.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
-pub struct Step {
+pub struct ReplayStep {
     pub sent: i64,
     /// Not parked any more when their turn came: somebody else has replayed or discarded them, or they are resolved.
     pub skipped: i64,
@@ -40,7 +40,7 @@ pub struct Step {
 ///
 /// # Errors
 /// Nothing was sent by this step; or its commit got no answer, which the next step finds out.
-pub async fn step(pool: &PgPool, replay: i64, who: &Operator, most: i64) -> Result<Step, StoreError> {
+pub async fn step(pool: &PgPool, replay: i64, who: &Operator, most: i64) -> Result<ReplayStep, StoreError> {
     let mut transaction = pool.begin().await?;
     operator_log::sign(&mut transaction, who).await?;
     let done = send_next(&mut transaction, replay, most).await?;
@@ -51,7 +51,7 @@ pub async fn step(pool: &PgPool, replay: i64, who: &Operator, most: i64) -> Resu
 }
 
 /// Sends the next letters inside the caller's transaction.
-pub(super) async fn send_next(db: &mut PgConnection, replay: i64, most: i64) -> Result<Step, sqlx::Error> {
+pub(super) async fn send_next(db: &mut PgConnection, replay: i64, most: i64) -> Result<ReplayStep, sqlx::Error> {
     let turns = replays::lock_turns(&mut *db, replay, most).await?;
     let count = |n: usize| i64::try_from(n).unwrap_or(i64::MAX);
     let all = count(turns.len());
@@ -73,7 +73,7 @@ pub(super) async fn send_next(db: &mut PgConnection, replay: i64, most: i64) -> 
     }
     replays::send(db, replay, &sent, &skipped, BACKFILL_EXCHANGE).await?;
     let (sent, skipped) = (count(sent.len()), count(skipped.len()));
-    Ok(Step { sent, skipped, busy: all - sent - skipped })
+    Ok(ReplayStep { sent, skipped, busy: all - sent - skipped })
 }
 
 /// The message that carries a letter back.

@@ -9,7 +9,7 @@ use crate::domain::letter::ReplayState;
 use crate::domain::operator::Operator;
 use crate::store::StoreError;
 use crate::store::dead_letters::Filter;
-use crate::store::replays::{self, Border, Manner, Replay};
+use crate::store::replays::{self, Border, Replay, ReplayPace};
 
 /// Letters that are written down at once: some ten milliseconds, and as long a pause, so that a large selection takes the live lane
 /// no processor for seconds.
@@ -19,7 +19,7 @@ const PART: i64 = 5_000;
 ///
 /// # Errors
 /// The database is away.
-pub async fn choose(pool: &PgPool, filter: &Filter, who: &Operator, manner: Manner) -> Result<Replay, StoreError> {
+pub async fn choose(pool: &PgPool, filter: &Filter, who: &Operator, manner: ReplayPace) -> Result<Replay, StoreError> {
     let mut transaction = pool.begin().await?;
     replays::begin_selection(&mut transaction).await?;
     let id = replays::insert(&mut transaction, who, &filter.words(), manner, ReplayState::Chosen).await?;

@@ -1,4 +1,4 @@
-//! Deciding ahead: while a batch is written, the one behind it is decided and made ready to be sent (`journal::draft`), for the
+//! Deciding ahead: while a batch is written, the one behind it is decided and made ready to be sent (`journal::prepare`), for the
 //! chains as that batch will leave them. Under load this takes deciding out of the time in which everybody waits for the head.
 //! Where somebody else posts for the same tenants the chains end elsewhere; then a batch is decided when the one before it has
 //! posted, while that other one posts, and moved to the end of the chain in its turn.
@@ -7,16 +7,18 @@ use std::sync::{Mutex, PoisonError};
 
 use super::Pipeline;
 use super::map::Share;
-use super::post::POST;
 use crate::intake::Lane;
-use crate::journal::{Committed, Draft, DraftError, Heads, draft, post_draft};
+use crate::journal::{Committed, Heads, PreparedBatch, PreparedError, post_prepared, prepare};
 use crate::outbox;
 use crate::platform::health::Part;
 use crate::platform::metrics;
-use crate::platform::postgres::Fault;
+use crate::platform::postgres::{Fault, Work};
 
-/// So many batches are not drafted after one that was drafted in vain: an event was posted that Redis has forgotten, and the next
-/// drafts might be in vain too.
+/// The posting transaction; batches that were prepared and others take turns on one connection.
+pub(super) const POST: Work = Work::often("journal.post");
+
+/// So many batches are not prepared after one that was prepared in vain: an event was posted that Redis has forgotten, and the next
+/// prepared batches might be in vain too.
 const REST: u32 = 16;
 /// Tenants whose heads are remembered; more are forgotten together.
 const TENANTS_MAX: usize = 1_000;
@@ -44,7 +46,7 @@ impl Ahead {
         });
     }
 
-    /// What a draft has found in its turn. Where it was moved, so will be those that were decided behind it.
+    /// What a prepared batch has found in its turn. Where it was moved, so will be those that were decided behind it.
     fn found(&self, posted: &Committed) {
         self.with(|state| state.unsure = posted.moved);
         if posted.moved {
@@ -56,8 +58,8 @@ impl Ahead {
         self.with(|state| *state = State { rest: REST, ..State::default() });
     }
 
-    /// Whether this batch may be drafted; counts those that may not.
-    fn may_draft(&self) -> bool {
+    /// Whether this batch may be prepared; counts those that may not.
+    fn may_prepare(&self) -> bool {
         self.with(|state| {
             let may = state.rest == 0;
             state.rest = state.rest.saturating_sub(1);
@@ -71,28 +73,29 @@ impl Ahead {
 }
 
 impl Pipeline {
-    /// Drafts the shares of a batch, those of which that can be. True: where the chains will end is known, so the batch behind this
-    /// one may be drafted.
-    pub(super) fn draft(&self, shares: &mut [Share<'_>]) -> bool {
-        let may = self.poster.ahead.may_draft();
+    /// Prepares the shares of a batch, those of which that can be. True: where the chains will end is known, so the batch behind this
+    /// one may be prepared.
+    pub(super) fn prepare(&self, shares: &mut [Share<'_>]) -> bool {
+        let may = self.poster.ahead.may_prepare();
         let mut known = !self.poster.ahead.with(|state| state.unsure);
         for share in shares {
             if may {
                 let expected = |tenant: &_| self.poster.ahead.with(|state| state.heads.get(tenant).cloned());
-                share.draft = draft(&mut share.items, expected).map(Box::new);
+                share.prepared = prepare(&mut share.items, expected).map(Box::new);
             }
-            match &share.draft {
-                Some(draft) => self.poster.ahead.learn(draft.heads()),
+            match &share.prepared {
+                Some(prepared) => self.poster.ahead.learn(prepared.heads()),
                 None => known = false,
             }
         }
         known
     }
 
-    /// Posts a draft. `None`: nothing was written, or nobody knows; it is to be mapped and posted as any other.
-    pub(super) async fn post_draft(&self, lane: Lane, draft: Draft, events: usize) -> Option<Committed> {
+    /// Posts a prepared batch. `None`: nothing was written, or nobody knows; it is to be mapped and posted as any other.
+    pub(super) async fn post_prepared(&self, lane: Lane, prepared: PreparedBatch, events: usize) -> Option<Committed> {
         let turn = self.poster.turns.wait(lane, events).await;
-        let posted = self.postgres.run(POST, async |db| post_draft(db, draft, outbox::properties_text).await).await;
+        let posted =
+            self.postgres.run(POST, async |db| post_prepared(db, prepared, outbox::properties_text).await).await;
         drop(turn);
         match posted {
             Ok(posted) => {
@@ -105,7 +108,7 @@ impl Pipeline {
                 metrics::drafted("false");
                 self.poster.ahead.in_vain();
                 // The breaker need not wait for the second attempt to fail as well.
-                if let DraftError::Sql(sql) = &error
+                if let PreparedError::Sql(sql) = &error
                     && let Fault::Away(why) = Fault::of(sql)
                 {
                     self.health.away(Part::Postgres, &why);
@@ -116,8 +119,8 @@ impl Pipeline {
         }
     }
 
-    /// A batch was posted that was not drafted.
-    pub(super) fn posted_undrafted(&self, posted: &Committed) {
+    /// A batch was posted that was not prepared.
+    pub(super) fn posted_unprepared(&self, posted: &Committed) {
         self.poster.ahead.learn(&posted.heads);
     }
 }
@@ -129,12 +132,12 @@ mod tests {
     use crate::domain::ids::TenantId;
 
     #[test]
-    fn after_a_draft_in_vain_some_batches_are_not_drafted() {
+    fn after_a_batch_prepared_in_vain_some_are_not_prepared() {
         let ahead = Ahead::default();
-        assert!(ahead.may_draft() && ahead.may_draft());
+        assert!(ahead.may_prepare() && ahead.may_prepare());
         ahead.in_vain();
-        assert_eq!((0..100).find(|_| ahead.may_draft()), Some(REST));
-        assert!(ahead.may_draft());
+        assert_eq!((0..100).find(|_| ahead.may_prepare()), Some(REST));
+        assert!(ahead.may_prepare());
     }
 
     #[test]

@@ -4,7 +4,7 @@
 use super::Pipeline;
 use super::read::Event;
 use crate::intake::claim::{self, Key};
-use crate::intake::ledger::Ledger;
+use crate::intake::ledger::LedgerEpoch;
 use crate::journal::Verdict;
 use crate::platform::health::Part;
 use crate::platform::redis::Redis;
@@ -13,7 +13,7 @@ use crate::platform::time;
 /// The idempotency keys, and the name of the ledger that they speak of.
 pub(super) struct Keys {
     pub redis: Redis,
-    pub ledger: Ledger,
+    pub ledger: LedgerEpoch,
 }
 
 /// The answer of Redis for a batch.

@@ -12,7 +12,7 @@ use tokio_util::sync::CancellationToken;
 
 use super::{Pipeline, PipelineError};
 use crate::intake::Lane;
-use crate::intake::turns::Way;
+use crate::intake::turns::Precedence;
 use crate::platform::amqp::{ALONE_FROM, AmqpError, Delivery, Receiver, Settler};
 use crate::platform::metrics;
 
@@ -60,7 +60,7 @@ impl Baton {
 
 /// The batons of a batch, which keep it in its place in the lane.
 pub struct Batons {
-    pub drafted: Baton,
+    pub prepared: Baton,
     pub posted: Baton,
     pub settled: Baton,
 }
@@ -68,7 +68,7 @@ pub struct Batons {
 /// What the batch that was sent last will pass on.
 #[derive(Default)]
 struct Last {
-    drafted: Option<oneshot::Receiver<()>>,
+    prepared: Option<oneshot::Receiver<()>>,
     posted: Option<oneshot::Receiver<()>>,
     settled: Option<oneshot::Receiver<()>>,
 }
@@ -141,7 +141,7 @@ impl LaneBatches {
             self.join().await;
         }
         let batons = Batons {
-            drafted: Baton::behind(&mut self.last.drafted),
+            prepared: Baton::behind(&mut self.last.prepared),
             posted: Baton::behind(&mut self.last.posted),
             settled: Baton::behind(&mut self.last.settled),
         };
@@ -203,10 +203,10 @@ impl LaneBatches {
 
     async fn drive(&mut self, receiver: &mut Receiver, until: &CancellationToken) -> Result<(), AmqpError> {
         loop {
-            let (bound, pause) = match (self.pipeline.poster.turns.way(self.lane), self.lane) {
-                (Way::Free, _) => (usize::MAX, None),
-                (Way::Pausing(times), Lane::Backfill) => (BACKFILL_EVENTS_MAX, Some(times)),
-                (Way::Pausing(_) | Way::Short, _) => (GIVING_WAY_EVENTS_MAX, None),
+            let (bound, pause) = match (self.pipeline.poster.turns.precedence(self.lane), self.lane) {
+                (Precedence::Free, _) => (usize::MAX, None),
+                (Precedence::Pausing(times), Lane::Backfill) => (BACKFILL_EVENTS_MAX, Some(times)),
+                (Precedence::Pausing(_) | Precedence::Short, _) => (GIVING_WAY_EVENTS_MAX, None),
             };
             receiver.bound(bound);
             let Some(batch) = receiver.next_batch(until).await? else { return Ok(()) };

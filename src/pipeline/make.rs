@@ -13,7 +13,7 @@ use super::read::Reader;
 use crate::domain::ids::TenantId;
 use crate::domain::retry::RetryPolicy;
 use crate::intake::Lane;
-use crate::intake::ledger::Ledger;
+use crate::intake::ledger::LedgerEpoch;
 use crate::intake::turns::Turns;
 use crate::journal::books::BooksShelf;
 use crate::outbox::Handover;
@@ -57,7 +57,7 @@ impl Pipeline {
         let hold = Duration::from_secs(intake.hold_seconds);
         Self {
             reader: Reader { default_tenant: edges.default_tenant, forgiven: AtomicI64::new(0) },
-            keys: Keys { redis: edges.redis, ledger: Ledger::default() },
+            keys: Keys { redis: edges.redis, ledger: LedgerEpoch::default() },
             mapper: Mapper { books: edges.books, policy },
             poster: Poster { posters, turns, ahead: Ahead::default(), hold },
             handover: edges.handover,

@@ -10,7 +10,7 @@ use crate::domain::disposition::{Disposition, Failure, Reason};
 use crate::domain::ids::TenantId;
 use crate::domain::retry::RetryPolicy;
 use crate::journal::books::BooksShelf;
-use crate::journal::{Draft, Item, Step};
+use crate::journal::{Item, PreparedBatch, Step};
 
 /// The mapper of events.
 pub(super) struct Mapper {
@@ -106,7 +106,7 @@ fn share_of(event: &Event<'_>, posters: usize) -> usize {
 pub(super) struct Share<'e> {
     pub places: Vec<usize>,
     pub events: Vec<&'e Event<'e>>,
-    /// Gone where they were drafted: what must be mapped again may have come under other books.
+    /// Gone where they were prepared: what must be mapped again may have come under other books.
     pub items: Option<Vec<Item<'e>>>,
-    pub draft: Option<Box<Draft>>,
+    pub prepared: Option<Box<PreparedBatch>>,
 }

@@ -2,7 +2,7 @@
 
 use chrono::{DateTime, Utc};
 
-use crate::domain::batch::Member;
+use crate::domain::batch::BatchMember;
 use crate::domain::books::Books;
 use crate::domain::dead_letter::{DeadLetter, money_of};
 use crate::domain::disposition::Failure;
@@ -53,12 +53,12 @@ impl<'a> Message<'a> {
     }
 
     /// Its place in its publisher's batch, also where the rest of it could not be read.
-    pub fn member(&self) -> Option<Member> {
+    pub fn member(&self) -> Option<BatchMember> {
         let batch = self.batch.clone()?;
         let Identity { tenant_id, event_id, .. } = &self.event.identity;
         // Without an id of its own it goes by its letter's: the same message twice is one member.
         let letter_id = || EventId::parse(&parking::letter_id(self.delivery, &self.delivery.routing_key)).ok();
-        Some(Member { tenant_id: tenant_id.clone()?, event_id: event_id.clone().or_else(letter_id)?, batch })
+        Some(BatchMember { tenant_id: tenant_id.clone()?, event_id: event_id.clone().or_else(letter_id)?, batch })
     }
 
     pub fn tenant_id(&self) -> Option<&TenantId> {

@@ -113,15 +113,15 @@ impl Pipeline {
 
         // 3. map. Before its turn: while it is mapped, the batch before it commits. Where the books change meanwhile, posting finds out.
         let mut shares = self.mapper.map(&unknown, self.poster.posters);
-        batons.drafted.take().await?;
-        if claims.all_new && self.draft(&mut shares) {
-            batons.drafted.pass();
+        batons.prepared.take().await?;
+        if claims.all_new && self.prepare(&mut shares) {
+            batons.prepared.pass();
         }
 
         // 4. post
         batons.posted.take().await?;
         let mut posted = self.post(lane, shares, stop).await?;
-        batons.drafted.pass();
+        batons.prepared.pass();
         batons.posted.pass();
         // The batch behind this one runs on this thread next, and everybody waits for it; what is left of this one can wait.
         tokio::task::yield_now().await;

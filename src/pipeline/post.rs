@@ -6,7 +6,7 @@ use std::time::{Duration, Instant};
 use futures::future::join_all;
 use tokio_util::sync::CancellationToken;
 
-use super::ahead::Ahead;
+use super::ahead::{Ahead, POST};
 use super::map::{Share, unreadable};
 use super::read::Event;
 use super::{Pipeline, PipelineError};
@@ -17,11 +17,8 @@ use crate::journal::{self, Committed, Item, PostError};
 use crate::outbox;
 use crate::platform::health::Part;
 use crate::platform::metrics;
-use crate::platform::postgres::{Fault, Work};
+use crate::platform::postgres::Fault;
 use crate::platform::time::Backoff;
-
-/// The posting transaction; drafted batches and others take turns on one connection.
-pub(super) const POST: Work = Work::often("journal.post");
 
 /// The poster: who may post, and for how long an outage is sat out.
 pub(super) struct Poster {
@@ -43,11 +40,11 @@ impl Pipeline {
         stop: &CancellationToken,
     ) -> Result<Committed, PipelineError> {
         let posted = join_all(shares.into_iter().map(async |share| {
-            let drafted = match share.draft {
-                Some(draft) => self.post_draft(lane, *draft, share.events.len()).await,
+            let prepared = match share.prepared {
+                Some(prepared) => self.post_prepared(lane, *prepared, share.events.len()).await,
                 None => None,
             };
-            let posted = match drafted {
+            let posted = match prepared {
                 Some(posted) => Ok(posted),
                 None => self.post_share(lane, &share.events, share.items, stop).await,
             };
@@ -132,7 +129,7 @@ impl Pipeline {
         let error = match posted {
             Ok(posted) => {
                 self.health.back(Part::Postgres);
-                self.posted_undrafted(&posted);
+                self.posted_unprepared(&posted);
                 return Ok(Attempt::Done(posted));
             }
             Err(PostError::StaleBooks) => match self.mapper.books.refresh(&self.postgres).await {

@@ -25,6 +25,15 @@ pub async fn begin(db: &mut PgConnection, snapshot: Option<&str>) -> Result<Stri
     Ok(name)
 }
 
+/// Ends a transaction that only read.
+///
+/// # Errors
+/// The database is away.
+pub async fn end(db: &mut PgConnection) -> Result<(), sqlx::Error> {
+    sqlx::query("rollback").execute(db).await?;
+    Ok(())
+}
+
 /// Every tenant that has a head or an entry. The recursion jumps from tenant to tenant along the index.
 ///
 /// # Errors

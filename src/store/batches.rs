@@ -8,14 +8,14 @@ use sqlx::postgres::PgRow;
 use sqlx::{PgConnection, Row};
 
 use super::{column, rows};
-use crate::domain::batch::{BatchKey, BatchProgress, Ending, Member, Progress, Tally};
+use crate::domain::batch::{BatchKey, BatchMember, BatchProgress, Ending, Progress, Tally};
 use crate::domain::ids::{EventId, TenantId};
 
 /// The batches of these members, and which of the members have come to an end before.
 ///
 /// # Errors
 /// The database is away, or holds what no version of this program has written.
-pub async fn find(db: &mut PgConnection, members: &[&Member]) -> Result<Tally, sqlx::Error> {
+pub async fn find(db: &mut PgConnection, members: &[&BatchMember]) -> Result<Tally, sqlx::Error> {
     let mut tally = Tally::default();
     if members.is_empty() {
         return Ok(tally);

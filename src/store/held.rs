@@ -6,11 +6,11 @@ use chrono::{DateTime, NaiveDate, Utc};
 use sqlx::postgres::PgRow;
 use sqlx::{PgConnection, Row};
 
-use super::outbox::FreedEvent;
-use super::{column, rows};
 use crate::domain::disposition::Reason;
 use crate::domain::ids::{EventId, EventKey, TenantId};
 use crate::domain::money::Worth;
+use crate::store::outbox::FreedEvent;
+use crate::store::{column, rows};
 
 /// A held event as the control totals count it.
 #[derive(Debug, Clone, Copy)]

@@ -7,7 +7,7 @@ use sqlx::PgConnection;
 use super::column;
 use super::error::StoreError;
 use super::letter_edits::StoredEdit;
-use crate::domain::letter::{Act, LetterStatus};
+use crate::domain::letter::{LetterAct, LetterStatus};
 use crate::domain::operator::Operator;
 
 /// Lines of one letter beyond this are seldom of interest; the newest are read.
@@ -76,7 +76,7 @@ pub async fn record_prune(db: &mut PgConnection, who: &Operator, detail: &str) -
 pub struct LogLine {
     pub at: DateTime<Utc>,
     pub by: String,
-    pub act: Act,
+    pub act: LetterAct,
     pub why: String,
     pub from_status: Option<LetterStatus>,
     pub to_status: Option<LetterStatus>,

@@ -6,7 +6,7 @@ use sqlx::error::BoxDynError;
 use sqlx::postgres::{PgArgumentBuffer, PgTypeInfo, PgValueRef};
 use sqlx::{Decode, Encode, Postgres, Type};
 
-use crate::domain::letter::{Act, LetterStatus, ReplayState, Resolution};
+use crate::domain::letter::{LetterAct, LetterStatus, ReplayState, Resolution};
 
 /// States are words in the tables.
 macro_rules! stored_as_word {
@@ -36,4 +36,4 @@ macro_rules! stored_as_word {
     )+};
 }
 
-stored_as_word!(LetterStatus, Resolution, ReplayState, Act);
+stored_as_word!(LetterStatus, Resolution, ReplayState, LetterAct);

@@ -2,7 +2,7 @@
 //! done. The command line is no part of these tests.
 
 use fis::desk::letters::{
-    ChooseLetters, DiscardLetters, EditLetters, Filter, Manner, PruneLetters, ReleaseReplay, StartReplay, Watch,
+    ChooseLetters, DiscardLetters, EditLetters, Filter, PruneLetters, ReleaseReplay, ReplayPace, StartReplay, Watch,
 };
 use fis::desk::{Desk, DeskError};
 use fis::domain::operator::{Operator, Through};
@@ -13,7 +13,7 @@ use crate::support::wait::{same, wait_until};
 use crate::support::world::World;
 
 const PARKED: &str = "select count(*) from fis_dead_letter where status = 'parked'";
-const MANNER: Manner = Manner { canary: false, rate: None, max_failures: None };
+const MANNER: ReplayPace = ReplayPace { canary: false, rate: None, max_failures: None };
 
 /// Payments to an account that no books have.
 async fn park(world: &World, amounts: &[&str]) -> Desk {
@@ -86,7 +86,7 @@ async fn what_nobody_confirmed_is_not_sent() {
         progress: &|_| {},
     };
     let choose = |all, rate| {
-        let manner = Manner { rate, ..MANNER };
+        let manner = ReplayPace { rate, ..MANNER };
         ChooseLetters { filter: Filter::default(), all, manner, operator: anna("x") }
     };
     assert!(matches!(desk.choose_letters(&choose(false, None)).await, Err(DeskError::Invalid { .. })), "which?");

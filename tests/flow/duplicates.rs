@@ -207,21 +207,21 @@ async fn poison_alone_in_its_batch_does_not_put_redis_to_rest() {
 /// The same copy of PostgreSQL may be put back twice, and comes to the same position twice.
 #[tokio::test(flavor = "multi_thread")]
 async fn a_ledger_that_was_restored_never_gets_a_name_again_that_it_had() {
-    use fis::intake::ledger::Ledger;
+    use fis::intake::ledger::LedgerEpoch;
     use fis::platform::{config, postgres::Postgres, redis::Redis};
 
     let world = World::new("names").await;
     let database = config::Database { url: world.database_url.as_str().into(), ..config::Database::default() };
     let postgres = Postgres::new(&database).unwrap();
     let store = Redis::new(&config::Redis { url: world.redis_url.as_str().into(), timeout_ms: 5000 }).unwrap();
-    let first = Ledger::default().name(&postgres, &store).await;
-    assert_eq!(Ledger::default().name(&postgres, &store).await, first, "nothing has happened");
+    let first = LedgerEpoch::default().name(&postgres, &store).await;
+    assert_eq!(LedgerEpoch::default().name(&postgres, &store).await, first, "nothing has happened");
     let (epoch, _) = first.rsplit_once('-').unwrap();
     let mut redis = world.redis().await;
     let mut restored = async || {
         let (key, far) = (format!("fis:ledger:{epoch}"), i64::MAX);
         let _: i64 = redis::cmd("HSET").arg(key).arg("reached").arg(far).query_async(&mut redis).await.unwrap();
-        Ledger::default().name(&postgres, &store).await
+        LedgerEpoch::default().name(&postgres, &store).await
     };
     let names = [first.clone(), restored().await, restored().await];
     assert!(names[0] != names[1] && names[1] != names[2] && names[0] != names[2], "{names:?}");

@@ -4,7 +4,7 @@
 use std::collections::BTreeMap;
 
 use chrono::{DateTime, Utc};
-use fis::domain::batch::{BatchProgress, Member, Progress};
+use fis::domain::batch::{BatchMember, BatchProgress, Progress};
 use fis::domain::books::{Books, Mapped};
 use fis::domain::chain::{ChainedEntry, GENESIS};
 use fis::domain::dead_letter::DeadLetter;
@@ -13,7 +13,7 @@ use fis::domain::entry::Side;
 use fis::domain::event::{Identity, InboundEvent, RawMessage, decode};
 use fis::domain::ids::entry_id;
 use fis::domain::retry::RetryPolicy;
-use fis::journal::{Arrival, Item, ItemFacts, Known, Original, RetryMessage, Source, Step, Verdict, decide};
+use fis::journal::{Arrival, Item, ItemFacts, LedgerView, Original, RetryMessage, Source, Step, Verdict, decide};
 use proptest::prelude::*;
 use rust_decimal::Decimal;
 use sha2::{Digest, Sha256};
@@ -189,7 +189,7 @@ fn item<'a>(event: &InboundEvent<'_>, books: &Arc<Books>, now: DateTime<Utc>) ->
         max_attempts: None,
         policy: RetryPolicy::default(),
     };
-    let member = event.batch.clone().map(|batch| Member {
+    let member = event.batch.clone().map(|batch| BatchMember {
         tenant_id: event.tenant_id.clone(),
         event_id: event.event_id.clone(),
         batch,
@@ -260,7 +260,7 @@ fn check_entries(entries: &[ChainedEntry], reference: &Reference) {
     assert_eq!(balances.values().sum::<i64>(), 0, "what one account gains another gives");
 }
 
-fn check_batches(completed: &[BatchProgress], known: &Known, reference: &Reference) {
+fn check_batches(completed: &[BatchProgress], known: &LedgerView, reference: &Reference) {
     let counts = |progress: &Progress| [progress.posted, progress.rejected].map(|n| usize::try_from(n).unwrap());
     let told: Vec<_> = completed.iter().map(|batch| (batch.batch_id.to_string(), counts(&batch.progress))).collect();
     let expected: BTreeMap<_, _> = reference.completed.iter().map(|(id, counts)| (format!("b{id}"), *counts)).collect();
@@ -290,7 +290,7 @@ proptest! {
             .collect();
 
         // The same stream in batches that end where the generator says; what the ledger knows goes on from batch to batch.
-        let mut known = Known::default();
+        let mut known = LedgerView::default();
         let (mut verdicts, mut entries, mut batch) = (Vec::new(), Vec::new(), Vec::new());
         let mut completed = Vec::new();
         for (index, (sent, batch_of, last)) in stream.iter().enumerate() {

@@ -258,7 +258,7 @@ impl World {
         let Some(size) = session.parts.front().copied().filter(|size| *size <= session.answers.len()) else { return };
         session.parts.pop_front();
         let outcomes: Vec<_> = session.answers.drain(..size).collect();
-        session.done = session.flight.settle(&outcomes, now).done;
+        session.done = session.flight.confirm(&outcomes, now).done;
     }
 
     fn remove(&mut self, who: usize) {
@@ -357,7 +357,7 @@ fn one_stuck_tenant_never_fills_the_window_of_another() {
     let read = flight.next_read(now).unwrap();
     let taken = flight.take(&read, vec![row(1, "stuck"), row(2, "stuck")]);
     assert_eq!(flight.depart(taken, &HashSet::new(), now).len(), 2);
-    let settled = flight.settle(&[PublishOutcome::Refused, PublishOutcome::Confirmed], now);
+    let settled = flight.confirm(&[PublishOutcome::Refused, PublishOutcome::Confirmed], now);
     assert_eq!((settled.done, settled.again), (vec![], 2));
     flight.stir();
     assert_eq!(flight.next_read(now).unwrap().without, ["stuck"], "the others are asked for");
@@ -367,7 +367,7 @@ fn one_stuck_tenant_never_fills_the_window_of_another() {
     let tried = flight.take(&read, vec![row(1, "stuck"), row(2, "stuck"), row(3, "other")]);
     assert_eq!(tried.iter().map(|row| row.id).collect::<Vec<_>>(), [1, 3], "one row of it, and the others");
     flight.depart(tried, &HashSet::new(), later);
-    let settled = flight.settle(&[PublishOutcome::Confirmed, PublishOutcome::Confirmed], later);
+    let settled = flight.confirm(&[PublishOutcome::Confirmed, PublishOutcome::Confirmed], later);
     assert_eq!((settled.done, flight.troubled()), (vec![1, 3], 0));
 }
 
@@ -381,6 +381,6 @@ fn an_entry_that_is_missing_holds_up_its_tenant_alone() {
     let taken = flight.take(&read, rows);
     let leaving = flight.depart(taken, &HashSet::from([3]), Duration::ZERO);
     assert_eq!(leaving.iter().map(|row| row.id).collect::<Vec<_>>(), [1, 2, 5]);
-    let settled = flight.settle(&vec![PublishOutcome::Confirmed; 3], Duration::ZERO);
+    let settled = flight.confirm(&vec![PublishOutcome::Confirmed; 3], Duration::ZERO);
     assert_eq!((settled.done, flight.troubled()), (vec![1, 2, 5], 1));
 }

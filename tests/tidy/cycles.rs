@@ -7,18 +7,7 @@ use crate::source::{Source, identifier, sources, words};
 use crate::{bites, hold};
 
 /// Files that use each other in a circle for now. Nothing may join them; whoever breaks a circle takes it off.
-const CIRCLES: &[&[&str]] = &[
-    &["cli/bench/drain.rs", "cli/bench/usage.rs"],
-    &["cli/bench/orders.rs", "cli/bench/place.rs"],
-    &["cli/bench/peers.rs", "cli/bench/report.rs"],
-    &["domain/books/mod.rs", "domain/disposition.rs", "domain/event.rs", "domain/period.rs", "domain/waits_for.rs"],
-    &["domain/books/outline.rs", "domain/books/plan.rs"],
-    &["domain/expr/eval.rs", "domain/expr/lookup.rs"],
-    &["domain/json/error.rs", "domain/json/number.rs", "domain/json/read.rs"],
-    &["journal/draft.rs", "journal/post.rs"],
-    &["journal/item.rs", "journal/plan.rs", "journal/received.rs", "journal/standing.rs", "journal/tally.rs"],
-    &["outbox/relay.rs", "outbox/session.rs"],
-];
+const CIRCLES: &[&[&str]] = &[];
 
 type Path = Vec<String>;
 

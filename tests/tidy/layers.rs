@@ -1,7 +1,7 @@
 //! The layers: every room stands on the layers that its row names, and never uses its neighbours.
 
 use crate::source::{Source, identifier, line_of, sources, words};
-use crate::{UNTIL_DESK, bites, hold, one};
+use crate::{bites, hold, one};
 
 struct Layer {
     rooms: &'static [&'static str],
@@ -25,13 +25,7 @@ const LAYERS: &[Layer] = &[
 const BESIDE: &[(&str, &str)] = &[("main", "cli")];
 
 /// Uses that the layers forbid and the code still has. Nothing may join them.
-const EXCEPTIONS: &[(&str, &str, &str)] = &[
-    ("cli", "intake", UNTIL_DESK),
-    ("cli", "journal", UNTIL_DESK),
-    ("cli", "outbox", UNTIL_DESK),
-    ("cli", "parking", UNTIL_DESK),
-    ("cli", "pipeline", UNTIL_DESK),
-];
+const EXCEPTIONS: &[(&str, &str, &str)] = &[];
 
 /// The number of a room's layer.
 pub fn layer_of(room: &str) -> Option<usize> {

@@ -38,11 +38,6 @@ mod words;
 
 use source::Source;
 
-/// A sentence for what stands in a wrong layer until the acts of an operator have a room of their own.
-const UNTIL_DESK: &str = "goes when the desk is built";
-/// A sentence for what stands in several rooms until SQL has a layer of its own.
-const UNTIL_STORE: &str = "goes when the store is built";
-
 #[track_caller]
 fn hold(complaints: &[String]) {
     assert!(complaints.is_empty(), "\n{}\n", complaints.join("\n"));

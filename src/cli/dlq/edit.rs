@@ -10,7 +10,7 @@ use super::args::{Which, Who};
 use super::replay::{Following, tell};
 use super::{NOT_CONFIRMED, columns, confirmed, diff, not_confirmed, plural, rehearse};
 use crate::cli::printable;
-use crate::desk::letters::{DraftEdit, EditLetters, Manner, ResumeReplay, Scope, WholeLetter};
+use crate::desk::letters::{DraftEdit, EditLetters, ReplayPace, ResumeReplay, Scope, WholeLetter};
 use crate::desk::{Desk, DeskError};
 use crate::domain::json::pointer::{self, PointerError};
 use crate::domain::json::{self, laid_out};
@@ -84,7 +84,7 @@ impl EditCommand {
         if edited.not_sent > 0 {
             eprintln!("fis: {} not sent: not parked any more", plural(edited.not_sent, "letter"));
         }
-        let manner = Manner { canary: false, rate: None, max_failures: None };
+        let manner = ReplayPace { canary: false, rate: None, max_failures: None };
         let request = ResumeReplay { replay_id: edited.replay_id, manner, operator };
         let report = self.following.watched(async |watch| desk.resume_replay(&request, watch).await).await?;
         tell(&report?, self.following.json)

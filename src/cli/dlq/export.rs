@@ -11,7 +11,7 @@ use crate::domain::letter::Resolution;
 use crate::platform::config::Config;
 
 #[derive(clap::Args)]
-pub struct Export {
+pub struct LettersExport {
     #[command(flatten)]
     which: Which,
     #[arg(long, value_enum, default_value_t = State::Open)]
@@ -28,7 +28,7 @@ enum Format {
 
 const CSV_HEADER: &str = "id,tenantId,eventId,eventType,routingKey,lane,reason,detail,status,attempts,amount,currency,firstSeenAt,lastSeenAt,resolvedAs,entryId,group,payloadHash,body,bodyHex\r\n";
 
-impl Export {
+impl LettersExport {
     pub async fn run(self, config: &Config) -> anyhow::Result<ExitCode> {
         let desk = Desk::open(config).await?;
         let filter = self.which.filter(self.status.scope(), Vec::new());

@@ -12,7 +12,7 @@ use crate::platform::config::Config;
 use crate::platform::time;
 
 #[derive(clap::Args)]
-pub struct List {
+pub struct LettersList {
     #[command(flatten)]
     which: Which,
     /// Which states
@@ -71,7 +71,7 @@ enum Order {
     Amount,
 }
 
-impl List {
+impl LettersList {
     pub async fn run(self, config: &Config) -> anyhow::Result<ExitCode> {
         let desk = Desk::open(config).await?;
         let sort = match self.sort {

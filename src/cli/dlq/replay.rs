@@ -11,7 +11,7 @@ use super::args::{Which, Who};
 use super::{NOT_CONFIRMED, as_in, confirmed, money_text, not_confirmed, plural, print_answer, rehearse};
 use crate::cli::{printable, printable_within};
 use crate::desk::letters::{
-    ChooseLetters, End, Manner, Progress, ReleaseReplay, ReplayReport, ResumeReplay, Scope, StartReplay, Watch,
+    ChooseLetters, End, Progress, ReleaseReplay, ReplayPace, ReplayReport, ResumeReplay, Scope, StartReplay, Watch,
 };
 use crate::desk::{Desk, DeskError};
 use crate::domain::operator::Operator;
@@ -129,8 +129,8 @@ impl ReplayCommand {
         self.who.operator(&self.why.clone().unwrap_or_else(usual))
     }
 
-    fn manner(&self) -> Manner {
-        Manner { canary: self.canary, rate: self.rate, max_failures: self.max_failures }
+    fn manner(&self) -> ReplayPace {
+        ReplayPace { canary: self.canary, rate: self.rate, max_failures: self.max_failures }
     }
 
     async fn go_on(&self, desk: &Desk, id: i64) -> anyhow::Result<ExitCode> {

@@ -3,12 +3,14 @@
 
 mod against;
 mod resend;
+mod stopped;
 mod tail;
 mod verify;
 mod walk;
 
 pub use against::FeedDebt;
-pub use resend::{ReaderQueue, Resend, ResendCause, ResendStopped, Resent};
+pub use resend::{ReaderQueue, Resend, Resent};
+pub use stopped::{ResendCause, ResendStopped};
 pub use tail::{Announcement, Tail, TailFeed};
 pub use verify::{FaultPlace, FeedFault, FeedProof, ProvenTenant, VerifyFeed, verify};
 

@@ -1,16 +1,15 @@
 //! A range of the journal, sent again as the relay did. A range and a place enter, confirms leave. A reader recognises what it has by
 //! `message_id` and `sequence`; the bytes are the same. An announcement never goes to a queue that fis itself takes events from.
 
-use std::fmt;
-
 use super::super::log_act;
+use super::stopped::{ResendCause, ResendStopped};
 use crate::desk::{Desk, DeskError};
 use crate::domain::ids::TenantId;
 use crate::domain::names::{DEAD_LETTER_QUEUE, DOMAIN_EXCHANGE};
 use crate::domain::operator::Operator;
 use crate::intake::Lane;
 use crate::outbox::journal_message;
-use crate::platform::amqp::{AmqpError, Connection, OutMessage, PublishOutcome, Publisher};
+use crate::platform::amqp::{Connection, OutMessage, PublishOutcome, Publisher};
 use crate::store::heads::last_seq;
 use crate::store::journal::pages::read_span;
 
@@ -68,39 +67,6 @@ impl Resent {
     #[must_use]
     pub fn place(&self) -> &str {
         self.queue.as_deref().unwrap_or(DOMAIN_EXCHANGE)
-    }
-}
-
-/// A resend that ended before its end.
-#[derive(Debug, thiserror::Error)]
-pub struct ResendStopped {
-    /// The last sequence that is confirmed; none: nothing is.
-    pub confirmed_to: Option<i64>,
-    pub queue: Option<String>,
-    pub cause: ResendCause,
-}
-
-#[derive(Debug)]
-pub enum ResendCause {
-    /// The session is lost: whether the events behind the confirmed ones arrived is unknown.
-    Away(AmqpError),
-    /// No queue took an event.
-    Returned(String),
-    /// A queue is full.
-    Refused,
-}
-
-impl fmt::Display for ResendStopped {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match &self.cause {
-            ResendCause::Away(error) => write!(f, "{error}")?,
-            ResendCause::Returned(reason) => write!(f, "an event came back: {reason}")?,
-            ResendCause::Refused => f.write_str("the broker refused an event: a queue is full")?,
-        }
-        match self.confirmed_to {
-            None => f.write_str("; nothing is confirmed"),
-            Some(last) => write!(f, "; everything up to sequence {last} is confirmed"),
-        }
     }
 }
 

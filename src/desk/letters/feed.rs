@@ -11,7 +11,7 @@ use super::window::Window;
 use crate::domain::letter::ReplayState;
 use crate::domain::operator::Operator;
 use crate::parking::follow::{heard, progress};
-use crate::parking::replay::{Step, set_state, step};
+use crate::parking::replay::{ReplayStep, set_state, step};
 use crate::platform::postgres::others_connected;
 use crate::store::StoreError;
 
@@ -108,7 +108,7 @@ impl Feed<'_> {
                 now.sent += done.sent;
                 now.skipped += done.skipped;
                 now.left -= done.sent + done.skipped;
-                if done == Step::default() {
+                if done == ReplayStep::default() {
                     // Somebody else has sent or given up what was left of it.
                     now = progress(&mut *self.pool.acquire().await?, self.replay).await?;
                 }

@@ -31,7 +31,7 @@ pub use crate::parking::follow::Progress;
 pub use crate::store::dead_letters::{Filter, Letter, Scope, Sort};
 pub use crate::store::letter_edits::EditLine;
 pub use crate::store::operator_log::LogLine;
-pub use crate::store::replays::{Manner, ReplayLine};
+pub use crate::store::replays::{ReplayLine, ReplayPace};
 
 use super::DeskError;
 use crate::domain::operator::Operator;

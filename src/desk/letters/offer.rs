@@ -5,7 +5,7 @@
 use std::collections::BTreeMap;
 
 use super::look::LetterMoney;
-use super::{ChooseLetters, Filter, Manner, ReplayReport, Scope, StartReplay, Watch};
+use super::{ChooseLetters, Filter, ReplayPace, ReplayReport, Scope, StartReplay, Watch};
 use crate::desk::{Desk, DeskError};
 use crate::domain::books::Books;
 use crate::domain::disposition::Reason;
@@ -73,7 +73,7 @@ impl Desk {
             return Err(DeskError::NotConfirmed { what: format!("group {group} is replayed") });
         }
         let filter = Filter { group: Some(group.to_owned()), ..of_tenant(&books.tenant_id) };
-        let manner = Manner { canary: true, rate: None, max_failures: Some(0) };
+        let manner = ReplayPace { canary: true, rate: None, max_failures: Some(0) };
         let chosen = ChooseLetters { filter, all: false, manner, operator: operator.clone() };
         let replay_id = self.choose_letters(&chosen).await?.replay_id;
         let start = StartReplay { replay_id, confirmed: true, operator: operator.clone() };

@@ -3,7 +3,7 @@
 
 use super::feed::{End, Feed, Watch};
 use super::look::LetterMoney;
-use super::{Filter, Manner, Progress, ReasonCount, ReplayLine, parked};
+use super::{Filter, Progress, ReasonCount, ReplayLine, ReplayPace, parked};
 use crate::desk::{Desk, DeskError};
 use crate::domain::letter::ReplayState;
 use crate::domain::operator::Operator;
@@ -24,7 +24,7 @@ pub struct ChooseLetters {
     pub filter: Filter,
     /// All that is parked is meant where the filter names nothing.
     pub all: bool,
-    pub manner: Manner,
+    pub manner: ReplayPace,
     pub operator: Operator,
 }
 
@@ -51,7 +51,7 @@ pub struct StartReplay {
 pub struct ResumeReplay {
     pub replay_id: i64,
     /// Goes before the manner that the replay was chosen with.
-    pub manner: Manner,
+    pub manner: ReplayPace,
     pub operator: Operator,
 }
 
@@ -113,9 +113,9 @@ impl Desk {
     /// Nothing is named, the manner cannot be meant, or the database is away.
     pub async fn choose_letters(&self, request: &ChooseLetters) -> Result<ReplaySelection, DeskError> {
         let filter = parked(&request.filter, request.all)?;
-        let Manner { canary, rate, max_failures } = checked(request.manner)?;
+        let ReplayPace { canary, rate, max_failures } = checked(request.manner)?;
         // A canary that fails is what it is for.
-        let manner = Manner { canary, rate, max_failures: max_failures.or(canary.then_some(0)) };
+        let manner = ReplayPace { canary, rate, max_failures: max_failures.or(canary.then_some(0)) };
         let pool = &self.postgres.pool;
         let replay = choose(pool, &filter, &request.operator, manner).await?;
         if replay.letters == 0 {
@@ -152,7 +152,7 @@ impl Desk {
             });
         }
         set_state(&self.postgres.pool, replay.id, ReplayState::Open).await?;
-        let manner = Manner { canary: replay.canary, rate: replay.rate, max_failures: replay.max_failures };
+        let manner = ReplayPace { canary: replay.canary, rate: replay.rate, max_failures: replay.max_failures };
         self.feed(replay, manner, &request.operator, watch).await
     }
 
@@ -166,7 +166,7 @@ impl Desk {
         if replay.state == ReplayState::Cancelled {
             return Err(DeskError::Refused { why: format!("replay {} was given up", replay.id) });
         }
-        let manner = Manner {
+        let manner = ReplayPace {
             canary: asked.canary || replay.canary,
             rate: asked.rate.or(replay.rate),
             max_failures: asked.max_failures.or(replay.max_failures),
@@ -201,7 +201,7 @@ impl Desk {
     async fn feed(
         &self,
         replay: Replay,
-        manner: Manner,
+        manner: ReplayPace,
         operator: &Operator,
         watch: &Watch<'_>,
     ) -> Result<ReplayReport, DeskError> {
@@ -242,8 +242,8 @@ impl Desk {
     }
 }
 
-fn checked(manner: Manner) -> Result<Manner, DeskError> {
-    let Manner { rate, max_failures, .. } = manner;
+fn checked(manner: ReplayPace) -> Result<ReplayPace, DeskError> {
+    let ReplayPace { rate, max_failures, .. } = manner;
     if rate.is_some_and(|rate| !(1..=RATE_MAX).contains(&rate)) {
         return Err(DeskError::Invalid { why: format!("a rate is 1 to {RATE_MAX} letters a second") });
     }

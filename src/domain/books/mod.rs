@@ -2,6 +2,7 @@
 //! mistake at once. Books that would let an event be booked in two ways, or to an account that does not exist,
 //! are never made.
 
+mod cause;
 mod compile_rule;
 mod fields;
 mod file;
@@ -27,7 +28,8 @@ use super::period::Calendar;
 use super::retry::RetryPolicy;
 use index::RuleIndex;
 pub use mistake::{Mistake, Position};
-pub use plan::{Act, Change, Detail, Plan, Thing};
+pub use outline::Thing;
+pub use plan::{Act, Change, Detail, Plan};
 pub use rule::{Mapped, ReversalRequest, Rule};
 use rule::{occurred_text, scope};
 

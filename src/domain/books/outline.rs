@@ -1,10 +1,20 @@
 //! Books as lists of named things with fields of text, so that two versions can be compared. Compiled books enter; what
 //! they mean leaves, without comments, white space, defaults or an order that does not matter.
 
-use super::plan::Thing;
 use super::rule::{Action, LineRule, PostAction, Rule};
 use super::{Account, Books, Unmatched};
 use crate::domain::expr::{Expr, Template};
+
+/// A kind of thing that books are made of.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, serde::Serialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Thing {
+    Settings,
+    Account,
+    Period,
+    Rate,
+    Rule,
+}
 
 /// One named thing: a rule, an account.
 #[derive(Debug, Clone, PartialEq, Eq)]

@@ -5,18 +5,7 @@
 use std::collections::HashMap;
 
 use super::Books;
-use super::outline::{Field, Item, outline};
-
-/// What kind of thing changes.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, serde::Serialize)]
-#[serde(rename_all = "snake_case")]
-pub enum Thing {
-    Settings,
-    Account,
-    Period,
-    Rate,
-    Rule,
-}
+use super::outline::{Field, Item, Thing, outline};
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq, serde::Serialize)]
 #[serde(rename_all = "snake_case")]

@@ -4,8 +4,8 @@
 use rust_decimal::Decimal;
 
 use super::error::{EvalErrorKind, Fault};
-use super::eval::{Ran, Run};
 use super::exact;
+use super::run::{Ran, Run};
 use super::tree::{Factor, Kind, Node, Sign};
 
 /// Numerator over denominator; no denominator is one.

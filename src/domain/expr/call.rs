@@ -4,9 +4,9 @@
 use rust_decimal::Decimal;
 
 use super::error::{EvalErrorKind, Fault};
-use super::eval::{Ran, Run};
 use super::exact::{self, ROUND_DIGITS_MAX};
 use super::lookup::Looked;
+use super::run::{Ran, Run};
 use super::tree::{Function, Kind, Node};
 use super::value::Value;
 use crate::domain::json::{NumberError, decimal_from_str};

@@ -5,28 +5,15 @@ use std::borrow::Cow;
 
 use rust_decimal::Decimal;
 
+use super::LIST_ITEMS_MAX;
 use super::error::{EvalErrorKind, Fault};
 use super::lookup::{Looked, absent_fault, too_many_items};
-use super::scope::Scope;
+use super::run::{Ran, Run};
 use super::tree::{Comparison, Function, Kind, Node};
 use super::value::Value;
-use super::{LIST_ITEMS_MAX, STEPS_MAX};
 use crate::domain::json::{Json, NumberError, decimal_from_str};
 
-pub(super) type Ran<T> = Result<T, Fault>;
-
-/// One evaluation of one expression.
-pub(super) struct Run<'v, 's> {
-    pub(super) source: &'s str,
-    pub(super) scope: &'s Scope<'v>,
-    pub(super) steps: u32,
-}
-
-impl<'v, 's> Run<'v, 's> {
-    pub(super) fn new(source: &'s str, scope: &'s Scope<'v>) -> Self {
-        Run { source, scope, steps: 0 }
-    }
-
+impl<'v> Run<'v, '_> {
     /// The value of a node; a missing member is an error.
     pub(super) fn value(&mut self, node: &'v Node) -> Ran<Value<'v>> {
         self.step()?;
@@ -186,15 +173,6 @@ impl<'v, 's> Run<'v, 's> {
             Some(Err(error)) => Err(self.bad_element(node, index, EvalErrorKind::NotExact, &error.to_string())),
             None => Ok(Value::Null),
         }
-    }
-
-    pub(super) fn step(&mut self) -> Ran<()> {
-        self.steps += 1;
-        if self.steps > STEPS_MAX {
-            let message = format!("takes more than {STEPS_MAX} steps");
-            return Err(Fault::new(EvalErrorKind::TooLarge, None, message));
-        }
-        Ok(())
     }
 }
 

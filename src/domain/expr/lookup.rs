@@ -3,7 +3,7 @@
 
 use super::LIST_ITEMS_MAX;
 use super::error::{EvalErrorKind, Fault};
-use super::eval::{Ran, Run};
+use super::run::{Ran, Run};
 use super::scope::Root;
 use super::tree::{Path, Step};
 use super::value::Value;

@@ -31,6 +31,7 @@ mod lex;
 mod lookup;
 mod parse;
 mod path_parse;
+mod run;
 mod scope;
 mod suggest;
 mod template;
@@ -108,7 +109,7 @@ impl Expr {
     /// # Errors
     /// A missing member, a value of the wrong kind, a division by zero, a result that is not exact, or a limit.
     pub fn eval<'v>(&'v self, scope: &Scope<'v>) -> Result<Value<'v>, EvalError> {
-        let mut run = eval::Run::new(&self.source, scope);
+        let mut run = run::Run::new(&self.source, scope);
         run.value(&self.tree).map_err(|fault| fault.within(&self.source))
     }
 
@@ -117,7 +118,7 @@ impl Expr {
     /// # Errors
     /// As [`Expr::eval`], or the value is not a number.
     pub fn eval_decimal(&self, scope: &Scope<'_>) -> Result<Decimal, EvalError> {
-        let mut run = eval::Run::new(&self.source, scope);
+        let mut run = run::Run::new(&self.source, scope);
         run.number(&self.tree).map_err(|fault| fault.within(&self.source))
     }
 
@@ -126,7 +127,7 @@ impl Expr {
     /// # Errors
     /// As [`Expr::eval`], or the value is neither true nor false.
     pub fn eval_bool(&self, scope: &Scope<'_>) -> Result<bool, EvalError> {
-        let mut run = eval::Run::new(&self.source, scope);
+        let mut run = run::Run::new(&self.source, scope);
         run.truth(&self.tree).map_err(|fault| fault.within(&self.source))
     }
 
@@ -135,7 +136,7 @@ impl Expr {
     /// # Errors
     /// As [`Expr::eval`], or the value is neither text nor a number.
     pub fn eval_text<'v>(&'v self, scope: &Scope<'v>) -> Result<Cow<'v, str>, EvalError> {
-        let mut run = eval::Run::new(&self.source, scope);
+        let mut run = run::Run::new(&self.source, scope);
         run.text(&self.tree).map_err(|fault| fault.within(&self.source))
     }
 
@@ -144,7 +145,7 @@ impl Expr {
     /// # Errors
     /// As [`Expr::eval`], or the value is not a list, or it has more than [`LIST_ITEMS_MAX`] elements.
     pub fn eval_list<'v>(&'v self, scope: &Scope<'v>) -> Result<Vec<&'v Json<'v>>, EvalError> {
-        let mut run = eval::Run::new(&self.source, scope);
+        let mut run = run::Run::new(&self.source, scope);
         run.elements(&self.tree).map_err(|fault| fault.within(&self.source))
     }
 }

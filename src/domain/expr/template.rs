@@ -5,7 +5,7 @@ use std::borrow::Cow;
 use std::fmt::Write as _;
 
 use super::error::{EvalError, EvalErrorKind, Fault, ParseError};
-use super::eval::{Ran, Run};
+use super::run::{Ran, Run};
 use super::scope::Scope;
 use super::value::Value;
 use super::{Expr, SOURCE_BYTES_MAX};

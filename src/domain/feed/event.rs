@@ -5,7 +5,7 @@ use rust_decimal::Decimal;
 use serde::Deserialize;
 use serde_json::value::RawValue;
 
-use super::{Fault, FaultAt};
+use super::{FaultAt, FeedFault};
 use crate::domain::chain::{ChainedEntry, Provenance};
 use crate::domain::entry::{Line, Side};
 use crate::domain::ids::{AccountCode, EventId, EventType, NameError, TenantId};
@@ -80,13 +80,13 @@ struct DataLine {
 /// It is no event of the feed, contradicts itself, or its hash is not that of its contents.
 pub fn read(message: &Message<'_>) -> Result<FeedEvent, FaultAt> {
     // Where the body cannot be read, the headers still say which event it is.
-    let at = |tenant_id: Option<&str>, sequence: Option<i64>, fault: Fault| FaultAt {
+    let at = |tenant_id: Option<&str>, sequence: Option<i64>, fault: FeedFault| FaultAt {
         tenant_id: tenant_id.map(ToOwned::to_owned),
         sequence,
         fault,
     };
-    let beside = |fault: Fault| at(message.tenant, message.sequence, fault);
-    let unreadable = |why: String| beside(Fault::Unreadable { why });
+    let beside = |fault: FeedFault| at(message.tenant, message.sequence, fault);
+    let unreadable = |why: String| beside(FeedFault::Unreadable { why });
     let envelope: Envelope<'_> = serde_json::from_slice(message.body).map_err(|error| unreadable(error.to_string()))?;
     if envelope.specversion != "1.0" {
         return Err(unreadable(format!("specversion {} of CloudEvents", envelope.specversion)));
@@ -102,30 +102,30 @@ pub fn read(message: &Message<'_>) -> Result<FeedEvent, FaultAt> {
     }
     let data: Data = serde_json::from_str(envelope.data.get()).map_err(|error| unreadable(format!("data: {error}")))?;
     let (tenant_id, sequence, entry_id) = (data.tenant_id.clone(), data.sequence, data.entry_id.clone());
-    let here = |fault: Fault| at(Some(&tenant_id), Some(sequence), fault);
+    let here = |fault: FeedFault| at(Some(&tenant_id), Some(sequence), fault);
     agree("tenantId", &tenant_id, message.tenant).map_err(here)?;
     let beside_sequence = message.sequence.map(|sequence| sequence.to_string());
     agree("sequence", &sequence.to_string(), beside_sequence.as_deref()).map_err(here)?;
-    let entry = entry(data, envelope.time).map_err(|why| here(Fault::Unreadable { why }))?;
+    let entry = entry(data, envelope.time).map_err(|why| here(FeedFault::Unreadable { why }))?;
     agree("entryId", &entry_id, Some(&entry.entry_id())).map_err(here)?;
     let computed = entry.compute_hash();
     if computed != entry.hash {
-        return Err(here(Fault::Hash { computed, found: entry.hash }));
+        return Err(here(FeedFault::Hash { computed, found: entry.hash }));
     }
     let reverts = kind == OutboundKind::JournalReverted;
     if reverts != entry.reverses_entry_id.is_some() {
         let why = format!("type {}, but `reverses` says otherwise", envelope.r#type);
-        return Err(here(Fault::Unreadable { why }));
+        return Err(here(FeedFault::Unreadable { why }));
     }
     Ok(FeedEvent::Journal(Box::new(entry)))
 }
 
-fn agree(member: &'static str, inside: &str, beside: Option<&str>) -> Result<(), Fault> {
+fn agree(member: &'static str, inside: &str, beside: Option<&str>) -> Result<(), FeedFault> {
     if beside == Some(inside) {
         return Ok(());
     }
     let beside = beside.unwrap_or("nothing").to_owned();
-    Err(Fault::Contradiction { member, inside: inside.to_owned(), beside })
+    Err(FeedFault::Contradiction { member, inside: inside.to_owned(), beside })
 }
 
 fn entry(data: Data, time: DateTime<Utc>) -> Result<ChainedEntry, String> {

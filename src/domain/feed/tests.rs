@@ -82,14 +82,14 @@ fn feed(tenant: &str, count: i64) -> Vec<Sent> {
 }
 
 /// Reads to the first fault, as (place in the feed, its sequence, the fault).
-fn prove(feed: &[Sent], mut proof: Proof) -> Result<Proof, (usize, Option<i64>, Fault)> {
+fn prove(feed: &[Sent], mut proof: Proof) -> Result<Proof, (usize, Option<i64>, FeedFault)> {
     for (place, sent) in feed.iter().enumerate() {
         proof.take(&sent.message()).map_err(|at| (place, at.sequence, at.fault))?;
     }
     Ok(proof)
 }
 
-fn fault(feed: &[Sent]) -> (usize, Option<i64>, Fault) {
+fn fault(feed: &[Sent]) -> (usize, Option<i64>, FeedFault) {
     prove(feed, Proof::default()).expect_err("the feed is broken")
 }
 
@@ -129,19 +129,19 @@ fn a_feed_without_its_beginning_is_proven_from_where_it_begins() {
 fn a_gap_is_told_with_what_was_expected() {
     let mut feed = feed("acme", 5);
     feed.remove(2);
-    assert_eq!(fault(&feed), (2, Some(4), Fault::Gap { expected: 3, found: 4 }));
+    assert_eq!(fault(&feed), (2, Some(4), FeedFault::Gap { expected: 3, found: 4 }));
 }
 
 #[test]
 fn disorder_is_told() {
     let mut turned = feed("acme", 5);
     turned.swap(2, 3);
-    assert_eq!(fault(&turned), (2, Some(4), Fault::Gap { expected: 3, found: 4 }));
+    assert_eq!(fault(&turned), (2, Some(4), FeedFault::Gap { expected: 3, found: 4 }));
     let mut turned = feed("acme", 3);
     turned.swap(0, 1);
     let whole = Proof { from_the_beginning: true, ..Proof::default() };
     let told = prove(&turned, whole).err().unwrap();
-    assert_eq!(told, (1, Some(1), Fault::Disorder { found: 1, after: 2 }));
+    assert_eq!(told, (1, Some(1), FeedFault::Disorder { found: 1, after: 2 }));
 }
 
 #[test]
@@ -151,7 +151,7 @@ fn a_repetition_with_other_bytes_is_told_even_if_it_says_the_same() {
     let mut again = feed[1].clone();
     again.1 = serde_json::to_vec_pretty(&again.value()).unwrap();
     feed.push(again);
-    assert!(matches!(fault(&feed), (3, Some(2), Fault::OtherBytes { .. })));
+    assert!(matches!(fault(&feed), (3, Some(2), FeedFault::OtherBytes { .. })));
 }
 
 #[test]
@@ -163,21 +163,21 @@ fn a_broken_link_is_told() {
     value["data"]["previousHash"] = json!("f".repeat(64));
     stranger.1 = serde_json::to_vec(&value).unwrap();
     // Its hash is made to fit its contents, so only the link is wrong.
-    let FaultAt { fault: Fault::Hash { computed, .. }, .. } = read(&stranger.message()).unwrap_err() else {
+    let FaultAt { fault: FeedFault::Hash { computed, .. }, .. } = read(&stranger.message()).unwrap_err() else {
         panic!("the hash covers the link")
     };
     let stranger = stranger.with(|value| value["data"]["hash"] = json!(computed));
     acme[1] = stranger.clone();
     let expected = acme[0].value()["data"]["hash"].as_str().unwrap().to_owned();
-    assert_eq!(fault(&acme), (1, Some(2), Fault::Link { expected, found: "f".repeat(64) }));
+    assert_eq!(fault(&acme), (1, Some(2), FeedFault::Link { expected, found: "f".repeat(64) }));
     // The same before the place where the reading began.
     let late = [feed("acme", 3).remove(2), stranger];
-    assert!(matches!(fault(&late), (1, Some(2), Fault::Link { .. })));
+    assert!(matches!(fault(&late), (1, Some(2), FeedFault::Link { .. })));
     // The first of all follows nothing.
     let first = feed("acme", 1).remove(0).with(|value| value["data"]["previousHash"] = json!("e".repeat(64)));
-    let FaultAt { fault: Fault::Hash { computed, .. }, .. } = read(&first.message()).unwrap_err() else { panic!() };
+    let FaultAt { fault: FeedFault::Hash { computed, .. }, .. } = read(&first.message()).unwrap_err() else { panic!() };
     let first = first.with(|value| value["data"]["hash"] = json!(computed));
-    assert!(matches!(fault(&[first]), (0, Some(1), Fault::Link { .. })));
+    assert!(matches!(fault(&[first]), (0, Some(1), FeedFault::Link { .. })));
 }
 
 #[test]
@@ -202,14 +202,14 @@ fn every_member_that_the_hash_covers_is_in_the_event_and_bites() {
     for (pointer, other) in changes {
         let mut feed = right.clone();
         feed[2] = feed[2].with(|value| *value.pointer_mut(pointer).unwrap() = other);
-        assert!(matches!(fault(&feed), (2, Some(3), Fault::Hash { .. })), "{pointer}: {:?}", fault(&feed));
+        assert!(matches!(fault(&feed), (2, Some(3), FeedFault::Hash { .. })), "{pointer}: {:?}", fault(&feed));
     }
     let mut shorter = right.clone();
     shorter[2] = shorter[2].with(|value| drop(value["data"]["lines"].as_array_mut().unwrap().pop()));
-    assert!(matches!(fault(&shorter), (2, Some(3), Fault::Hash { .. })));
+    assert!(matches!(fault(&shorter), (2, Some(3), FeedFault::Hash { .. })));
     let mut reverses = right;
     reverses[3] = reverses[3].with(|value| value["data"]["reverses"] = json!("acme/1"));
-    assert!(matches!(fault(&reverses), (3, Some(4), Fault::Hash { .. })));
+    assert!(matches!(fault(&reverses), (3, Some(4), FeedFault::Hash { .. })));
 }
 
 #[test]
@@ -226,7 +226,7 @@ fn what_is_no_event_or_contradicts_itself_is_told() {
     ];
     for change in unreadable {
         let told = fault(&[right.with(change)]);
-        assert!(matches!(told, (0, Some(1), Fault::Unreadable { .. })), "{told:?}");
+        assert!(matches!(told, (0, Some(1), FeedFault::Unreadable { .. })), "{told:?}");
     }
     let contradicting: [(&str, Change); 5] = [
         ("id", |value| value["id"] = json!("another")),
@@ -237,9 +237,9 @@ fn what_is_no_event_or_contradicts_itself_is_told() {
     ];
     for (wrong, change) in contradicting {
         let told = fault(&[right.with(change)]).2;
-        assert!(matches!(&told, Fault::Contradiction { member, .. } if *member == wrong), "{told:?}");
+        assert!(matches!(&told, FeedFault::Contradiction { member, .. } if *member == wrong), "{told:?}");
     }
     let mut garbage = right;
     garbage.1 = b"\xff".to_vec();
-    assert!(matches!(fault(&[garbage]).2, Fault::Unreadable { .. }));
+    assert!(matches!(fault(&[garbage]).2, FeedFault::Unreadable { .. }));
 }

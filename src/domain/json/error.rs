@@ -3,8 +3,7 @@
 
 use std::fmt;
 
-use super::DEPTH_MAX;
-use super::number::{EXPONENT_MAX, NUMBER_CHARS_MAX};
+use super::{DEPTH_MAX, EXPONENT_MAX, NUMBER_CHARS_MAX};
 
 /// A member name in a message is cut here: names come from outside and land in logs and terminals.
 const NAME_CHARS_MAX: usize = 64;

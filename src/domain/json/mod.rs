@@ -31,6 +31,10 @@ pub use number::{Number, NumberError, decimal_from_str};
 /// Objects and arrays inside each other. Events are flat; 64 leaves room for wrapped foreign documents while the
 /// reader, the canonical writer and `Drop`, which all recurse, stay within a few kilobytes of stack.
 pub const DEPTH_MAX: usize = 64;
+/// Longest number token. Real amounts have 20 characters; 256 keeps every later pass over a number short.
+pub const NUMBER_CHARS_MAX: usize = 256;
+/// Largest exponent either way. No amount comes near it, and the canonical form can write it as it is.
+pub const EXPONENT_MAX: i32 = 9999;
 
 /// One member of an object: its name and its value.
 pub type Member<'a> = (Cow<'a, str>, Json<'a>);

@@ -7,11 +7,8 @@ use rust_decimal::Decimal;
 
 use super::error::JsonErrorKind as Kind;
 use super::read::{Read, Reader, fail_at};
+use super::{EXPONENT_MAX, NUMBER_CHARS_MAX};
 
-/// Longest number token. Real amounts have 20 characters; 256 keeps every later pass over a number short.
-pub const NUMBER_CHARS_MAX: usize = 256;
-/// Largest exponent either way. No amount comes near it, and the canonical form can write it as it is.
-pub const EXPONENT_MAX: i32 = 9999;
 /// Digits a `Decimal` holds without loss: its 96 bits cover every number of 28 digits, but not of 29.
 pub const DIGITS_MAX: usize = 28;
 /// Decimals a `Decimal` holds.

@@ -4,10 +4,10 @@
 
 use sqlx::{PgConnection, PgPool};
 
-use super::super::held::free_by_books;
 use super::{BooksError, missing};
 use crate::domain::books::{Books, Mistake, Plan};
 use crate::domain::ids::TenantId;
+use crate::journal::held::free_by_books;
 use crate::store::books::{self as store, StoredBooks};
 use crate::store::heads;
 use crate::store::outbox::RELEASED_MAX;

@@ -26,9 +26,9 @@ pub fn places(due: &[Due], most: usize, is_stuck: impl Fn(&str) -> bool) -> Vec<
     places
 }
 
-/// What became of a window.
+/// The outcome of a window.
 #[derive(Debug, Default, PartialEq, Eq)]
-pub struct Settled {
+pub struct WindowOutcome {
     /// The cursors' new places.
     pub moved: Vec<(TenantId, i64)>,
     /// Entries that the cursors have passed.
@@ -40,15 +40,15 @@ pub struct Settled {
 }
 
 /// A tenant's cursor moves up to its first entry that was not confirmed; what was confirmed behind it is sent again.
-pub fn settle(sent: &[EntryPlace], outcomes: &[PublishOutcome]) -> Settled {
-    let mut settled = Settled::default();
+pub fn confirm(sent: &[EntryPlace], outcomes: &[PublishOutcome]) -> WindowOutcome {
+    let mut confirmed = WindowOutcome::default();
     let mut moved: BTreeMap<&str, (&TenantId, i64)> = BTreeMap::new();
     for ((tenant_id, seq), outcome) in sent.iter().zip(outcomes) {
         let why = match outcome {
-            PublishOutcome::Confirmed if settled.stuck.contains(tenant_id.as_str()) => continue,
+            PublishOutcome::Confirmed if confirmed.stuck.contains(tenant_id.as_str()) => continue,
             PublishOutcome::Confirmed => {
                 moved.insert(tenant_id.as_str(), (tenant_id, *seq));
-                settled.mirrored += 1;
+                confirmed.mirrored += 1;
                 continue;
             }
             PublishOutcome::Returned(reason) => format!("a message came back: {reason}; bind a queue to the exchange"),
@@ -56,12 +56,12 @@ pub fn settle(sent: &[EntryPlace], outcomes: &[PublishOutcome]) -> Settled {
                 "the broker refused a message: a queue is full or has lost its majority".to_owned()
             }
         };
-        settled.failed += 1;
-        settled.stuck.insert(tenant_id.as_str().to_owned());
-        settled.why.get_or_insert(why);
+        confirmed.failed += 1;
+        confirmed.stuck.insert(tenant_id.as_str().to_owned());
+        confirmed.why.get_or_insert(why);
     }
-    settled.moved = moved.into_values().map(|(tenant_id, seq)| (tenant_id.clone(), seq)).collect();
-    settled
+    confirmed.moved = moved.into_values().map(|(tenant_id, seq)| (tenant_id.clone(), seq)).collect();
+    confirmed
 }
 
 /// Tenants whose entries were not taken, each with its own patience: the others go on.
@@ -153,10 +153,10 @@ mod tests {
             .map(|(name, seq)| (tenant(name), seq))
             .collect();
         let outcomes = [Confirmed, Refused, Confirmed, Confirmed, Confirmed, Returned("NO_ROUTE".to_owned())];
-        let settled = settle(&sent, &outcomes);
-        assert_eq!(settled.moved, [(tenant("a"), 1), (tenant("b"), 8)]);
-        assert_eq!((settled.mirrored, settled.failed), (3, 2));
-        assert_eq!(settled.stuck.iter().collect::<Vec<_>>(), ["a", "c"]);
-        assert!(settled.why.is_some_and(|why| why.contains("refused")));
+        let confirmed = confirm(&sent, &outcomes);
+        assert_eq!(confirmed.moved, [(tenant("a"), 1), (tenant("b"), 8)]);
+        assert_eq!((confirmed.mirrored, confirmed.failed), (3, 2));
+        assert_eq!(confirmed.stuck.iter().collect::<Vec<_>>(), ["a", "c"]);
+        assert!(confirmed.why.is_some_and(|why| why.contains("refused")));
     }
 }

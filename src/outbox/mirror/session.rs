@@ -103,21 +103,21 @@ impl Mirror {
             }
         };
         crash_point(faults::AFTER_MIRROR);
-        let settled = plan::settle(&places, &outcomes);
-        if !settled.moved.is_empty() {
+        let window = plan::confirm(&places, &outcomes);
+        if !window.moved.is_empty() {
             // Confirmed, then remembered. A crash in between sends these again, with the same ids and bytes.
-            let moved = async |db: &mut _| store::advance(db, &self.settings.exchange, &settled.moved).await;
+            let moved = async |db: &mut _| store::advance(db, &self.settings.exchange, &window.moved).await;
             self.postgres.run(MIRROR, moved).await?;
         }
-        metrics::mirrored(settled.mirrored);
-        for (tenant_id, _) in &settled.moved {
+        metrics::mirrored(window.mirrored);
+        for (tenant_id, _) in &window.moved {
             stuck.remove(tenant_id.as_str());
         }
-        for tenant in &settled.stuck {
+        for tenant in &window.stuck {
             stuck.add(tenant, Instant::now());
         }
-        if let Some(why) = &settled.why {
-            self.fails(why, settled.failed);
+        if let Some(why) = &window.why {
+            self.fails(why, window.failed);
         }
         if outcomes.contains(&PublishOutcome::Refused) {
             // As the relay does: this channel may refuse for longer than the queue does.
@@ -173,8 +173,8 @@ impl Mirror {
     ) -> Result<Vec<PublishOutcome>, AmqpError> {
         let timeout = publisher.timeout();
         loop {
-            match tokio::time::timeout(timeout, publisher.settled()).await {
-                Ok(settled) => return settled,
+            match tokio::time::timeout(timeout, publisher.confirmed()).await {
+                Ok(confirmed) => return confirmed,
                 Err(_) if connection.is_blocked() && connection.is_connected() => {
                     self.fails("the broker has raised an alarm and takes no messages", 0);
                 }

@@ -67,10 +67,10 @@ impl Publisher {
     pub async fn publish(&mut self, window: &[OutMessage]) -> Result<Vec<PublishOutcome>, AmqpError> {
         self.send(window.to_vec());
         let timeout = self.timeout;
-        within(timeout, "confirm", async { Ok(self.settled().await) }).await?
+        within(timeout, "confirm", async { Ok(self.confirmed().await) }).await?
     }
 
-    /// Hands messages to the connection, in order, and does not wait: what became of them is asked of [`Self::settled`].
+    /// Hands messages to the connection, in order, and does not wait: what became of them is asked of [`Self::confirmed`].
     pub fn send(&mut self, messages: Vec<OutMessage>) {
         let mut message_ids = Vec::with_capacity(messages.len());
         let mut confirms = Vec::with_capacity(messages.len());
@@ -106,22 +106,22 @@ impl Publisher {
     ///
     /// # Errors
     /// The channel is lost; the outcome of everything under way is unknown.
-    pub async fn settled(&mut self) -> Result<Vec<PublishOutcome>, AmqpError> {
-        poll_fn(|cx| self.poll_settled(cx)).await
+    pub async fn confirmed(&mut self) -> Result<Vec<PublishOutcome>, AmqpError> {
+        poll_fn(|cx| self.poll_confirmed(cx)).await
     }
 
     /// The same, without waiting.
     ///
     /// # Errors
     /// The channel is lost; the outcome of everything under way is unknown.
-    pub fn settled_now(&mut self) -> Option<Result<Vec<PublishOutcome>, AmqpError>> {
-        match self.poll_settled(&mut Context::from_waker(Waker::noop())) {
-            Poll::Ready(settled) => Some(settled),
+    pub fn confirmed_now(&mut self) -> Option<Result<Vec<PublishOutcome>, AmqpError>> {
+        match self.poll_confirmed(&mut Context::from_waker(Waker::noop())) {
+            Poll::Ready(confirmed) => Some(confirmed),
             Poll::Pending => None,
         }
     }
 
-    fn poll_settled(&mut self, cx: &mut Context<'_>) -> Poll<Result<Vec<PublishOutcome>, AmqpError>> {
+    fn poll_confirmed(&mut self, cx: &mut Context<'_>) -> Poll<Result<Vec<PublishOutcome>, AmqpError>> {
         let Some(oldest) = self.sent.front_mut() else { return Poll::Pending };
         while let Some(confirm) = oldest.confirms.get_mut(oldest.known) {
             match confirm.poll(cx, &mut self.returned) {

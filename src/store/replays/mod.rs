@@ -8,6 +8,6 @@ pub use read::{
     Places, Replay, ReplayLine, Turn, TurnLetter, Unresolved, find, lock_turns, money, newest, places, unresolved,
 };
 pub use write::{
-    Border, Manner, Sending, analyze, begin_selection, forget_selections, forget_waiting, freeze_edited, freeze_part,
-    insert, send, set_letters, set_state, skip_waiting, withdraw,
+    Border, ReplayPace, Sending, analyze, begin_selection, forget_selections, forget_waiting, freeze_edited,
+    freeze_part, insert, send, set_letters, set_state, skip_waiting, withdraw,
 };

@@ -12,7 +12,7 @@ use crate::domain::operator::Operator;
 
 /// The manner in which a replay is sent.
 #[derive(Debug, Clone, Copy, Default)]
-pub struct Manner {
+pub struct ReplayPace {
     pub canary: bool,
     pub rate: Option<i32>,
     pub max_failures: Option<i64>,
@@ -42,7 +42,7 @@ pub async fn insert(
     db: &mut PgConnection,
     who: &Operator,
     selection: &str,
-    manner: Manner,
+    manner: ReplayPace,
     state: ReplayState,
 ) -> Result<i64, sqlx::Error> {
     sqlx::query_scalar(

@@ -7,7 +7,7 @@ use fis::domain::operator::{Operator, Through};
 use fis::parking::replay::set_state;
 use fis::parking::selection::choose;
 use fis::store::dead_letters::{Filter, Scope};
-use fis::store::replays::Manner;
+use fis::store::replays::ReplayPace;
 use serde_json::{Value, json};
 
 use super::{ENTRIES, PARKED, bad, mended, park, progress};
@@ -71,7 +71,7 @@ async fn a_replay_that_two_commands_resume_at_once_ends_for_both() {
     world.apply_books(&mended()).await;
     let all = Filter { scope: Scope::Parked, ..Filter::default() };
     let operator = Operator::new("anna", "test", Through::CommandLine).unwrap();
-    let manner = Manner { canary: false, rate: Some(60), max_failures: None };
+    let manner = ReplayPace { canary: false, rate: Some(60), max_failures: None };
     let replay = choose(&world.pool, &all, &operator, manner).await.unwrap();
     set_state(&world.pool, replay.id, ReplayState::Open).await.unwrap();
     let resume = ["dlq", "replay", "--resume", "1", "--json"];

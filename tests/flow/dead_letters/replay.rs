@@ -5,7 +5,7 @@ use fis::domain::operator::{Operator, Through};
 use fis::parking::replay::set_state;
 use fis::parking::selection::choose;
 use fis::store::dead_letters::{Filter, Scope};
-use fis::store::replays::Manner;
+use fis::store::replays::ReplayPace;
 use serde_json::json;
 use sqlx::Row;
 
@@ -74,7 +74,7 @@ async fn exactly_what_was_seen_is_replayed_and_not_what_came_meanwhile() {
     park(&world, &bad("seen", 3)).await;
     let filter = Filter { scope: Scope::Parked, reason: Some("unknown_account".to_owned()), ..Filter::default() };
     let who = Operator::new("anna", "test", Through::CommandLine).unwrap();
-    let manner = Manner { canary: false, rate: None, max_failures: None };
+    let manner = ReplayPace { canary: false, rate: None, max_failures: None };
     let replay = choose(&world.pool, &filter, &who, manner).await.unwrap();
     set_state(&world.pool, replay.id, ReplayState::Open).await.unwrap();
     park(&world, &bad("later", 2)).await;

@@ -113,12 +113,12 @@ pub async fn publish_in_order<W: AsRef<[OutMessage]>>(
     let started = Instant::now();
     for (number, window) in windows.enumerate() {
         if number >= 2 {
-            all_taken(&publisher.settled().await?)?;
+            all_taken(&publisher.confirmed().await?)?;
         }
         publisher.send(window.as_ref().to_vec());
     }
     while publisher.waiting_since().is_some() {
-        all_taken(&publisher.settled().await?)?;
+        all_taken(&publisher.confirmed().await?)?;
     }
     let time = started.elapsed();
     connection.close().await;

@@ -2,18 +2,21 @@
 //! timeout and no `select!` in this file: the server's own limits end what takes too long, and `Postgres::run` gives up a silent server
 //! together with the connection to it.
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeSet;
 use std::time::Instant;
 
 use sqlx::{Connection, PgConnection, PgPool, Postgres, Transaction};
 
-use super::decide::{Known, Plan, Verdict, decide, reversed_events};
-use super::draft::{Decided, Draft, Heads};
-use super::item::Item;
-use super::{held, letters, rejected, standing, waiting};
+use super::decide::{decide, reversed_events};
+use super::item::{Item, mapped_versions};
+use super::plan::{LedgerView, Plan};
+use super::prepare::{Decided, Heads, PreparedBatch};
+use super::verdict::Verdict;
+use super::{letters, rejected, replayed, waiting};
 use crate::domain::batch::BatchProgress;
 use crate::domain::chain::ChainedEntry;
 use crate::domain::ids::TenantId;
+use crate::journal::held::free_waiting_for;
 use crate::platform::faults::{self, crash_point};
 use crate::platform::{metrics, time};
 use crate::store::journal::known::{find_originals, find_posted};
@@ -31,7 +34,7 @@ pub enum PostError {
 }
 
 #[derive(Debug, thiserror::Error)]
-pub enum DraftError {
+pub enum PreparedError {
     /// Nothing was written; `post` it.
     #[error("the books changed since the batch was decided")]
     Stale,
@@ -75,14 +78,14 @@ pub async fn post(
 /// # Errors
 /// As `post`, a lost answer to `commit` included; also where an event of the batch is posted already. What `post` makes of the batch
 /// is right in any case.
-pub async fn post_draft(
+pub async fn post_prepared(
     db: &mut PgConnection,
-    draft: Draft,
+    draft: PreparedBatch,
     properties: PropertiesText,
-) -> Result<Committed, DraftError> {
+) -> Result<Committed, PreparedError> {
     let started = Instant::now();
     let mut transaction = db.begin().await?;
-    let written = write_draft(&mut transaction, draft, properties).await;
+    let written = write_prepared(&mut transaction, draft, properties).await;
     commit(transaction, written, started).await
 }
 
@@ -132,29 +135,33 @@ async fn write(
 ) -> Result<Committed, PostError> {
     let mut known = read(db, &mut items).await?;
     let now = time::now();
-    let replayed = letters::replayed(&items);
-    if replayed.iter().any(Option::is_some) {
+    let replays = letters::replayed(&items);
+    if replays.iter().any(Option::is_some) {
         store::plan_anew(&mut *db).await?;
     }
-    known.letters = standing::find_letters(&mut *db, &replayed).await?;
+    known.letters = replayed::find_letters(&mut *db, &replays).await?;
     let (verdicts, mut plan) = decide(items, &mut known, now, &mut || fastrand::u64(0..=1000));
     let posted = plan.counts.take_posted();
     let seen = match plan.entries.is_empty() {
         false => Some(plan.write(&known.heads, &posted)?.run(&mut *db).await?),
         true => None,
     };
-    Ok(finish(db, Decided { verdicts, plan, posted, now }, known, &replayed, seen, properties).await?)
+    Ok(finish(db, Decided { verdicts, plan, posted, now }, known, &replays, seen, properties).await?)
 }
 
 /// The same for a batch that was decided ahead.
-async fn write_draft(db: &mut PgConnection, draft: Draft, properties: PropertiesText) -> Result<Committed, DraftError> {
+async fn write_prepared(
+    db: &mut PgConnection,
+    draft: PreparedBatch,
+    properties: PropertiesText,
+) -> Result<Committed, PreparedError> {
     let tenants: Vec<&str> = draft.before.keys().map(TenantId::as_str).collect();
     let heads = heads::lock_heads(&mut *db, &tenants).await?;
     let moved = heads != draft.before;
-    let draft = if moved { draft.behind(heads).ok_or(DraftError::Stale)? } else { draft };
-    let Draft { after, write, mut decided, .. } = draft;
+    let draft = if moved { draft.behind(heads).ok_or(PreparedError::Stale)? } else { draft };
+    let PreparedBatch { after, write, mut decided, .. } = draft;
     let seen = write.run(&mut *db).await?;
-    let known = Known { heads: after, any_held: seen.held, ..Known::default() };
+    let known = LedgerView { heads: after, any_held: seen.held, ..LedgerView::default() };
     if seen.held {
         // The publisher has sent again what is held, or other content. `decide` counts that where it knows.
         let Plan { entries, released, counts, .. } = &mut decided.plan;
@@ -173,7 +180,7 @@ async fn write_draft(db: &mut PgConnection, draft: Draft, properties: Properties
 async fn finish(
     db: &mut PgConnection,
     decided: Decided,
-    known: Known,
+    known: LedgerView,
     replayed: &[Option<String>],
     seen: Option<Seen>,
     properties: PropertiesText,
@@ -200,7 +207,7 @@ async fn finish(
     waiting::upsert_held(&mut *db, &plan.held, &places, now).await?;
     // After `upsert_held`: an event may wait for a later one of the same batch.
     if !plan.entries.is_empty() && (known.any_held || !plan.held.is_empty()) {
-        held::free_waiting_for(&mut *db, &plan.entries).await?;
+        free_waiting_for(&mut *db, &plan.entries).await?;
     }
     letters::settle_replays(&mut *db, &verdicts, replayed, now, &mut plan.counts).await?;
     if seen.is_some_and(|seen| seen.letters) || !plan.rejected.is_empty() {
@@ -225,8 +232,8 @@ async fn finish(
 }
 
 /// Locks the heads, then reads what the ledger knows of the batch.
-async fn read(db: &mut PgConnection, items: &mut [Item<'_>]) -> Result<Known, PostError> {
-    let mut known = Known::default();
+async fn read(db: &mut PgConnection, items: &mut [Item<'_>]) -> Result<LedgerView, PostError> {
+    let mut known = LedgerView::default();
     let versions = mapped_versions(items);
     let members = items.iter().filter_map(|item| item.member.as_ref()).map(|member| &member.tenant_id);
     let tenants: BTreeSet<TenantId> = versions.keys().chain(members).cloned().collect();
@@ -256,14 +263,4 @@ async fn read(db: &mut PgConnection, items: &mut [Item<'_>]) -> Result<Known, Po
         known.held = store::held::find(&mut *db, facts.map(|facts| (&facts.tenant_id, &facts.event_id))).await?;
     }
     Ok(known)
-}
-
-/// The version of the books that each tenant's items were mapped with; `None` where the tenant had none.
-pub(super) fn mapped_versions(items: &[Item<'_>]) -> BTreeMap<TenantId, Option<i32>> {
-    let facts: BTreeSet<_> = items
-        .iter()
-        .filter_map(|item| item.facts.as_ref())
-        .map(|facts| (facts.tenant_id.clone(), facts.books_version))
-        .collect();
-    facts.into_iter().collect()
 }

@@ -8,9 +8,10 @@ use tokio::time::Instant;
 use tokio_util::sync::CancellationToken;
 
 use super::flight::{Flight, Read};
-use super::messages::Messages;
-use super::relay::{Relay, RelayError, Standing};
+use super::parts::{Relay, RelayError, RoadHealth};
 use crate::domain::ids::EntryPlace;
+use crate::outbox::messages::Messages;
+use crate::outbox::wait;
 use crate::platform::amqp::{AmqpError, Connection, PublishOutcome, Publisher};
 use crate::platform::faults::{self, crash_point};
 use crate::platform::metrics;
@@ -31,7 +32,7 @@ pub(super) struct Session<'a> {
     relay: &'a Relay,
     road: Road,
     connection: &'a Connection,
-    standing: &'a Standing<'a>,
+    roads: &'a RoadHealth<'a>,
     publisher: Publisher,
     flight: Flight,
     work: Work,
@@ -53,7 +54,7 @@ impl<'a> Session<'a> {
         relay: &'a Relay,
         road: Road,
         connection: &'a Connection,
-        standing: &'a Standing<'a>,
+        roads: &'a RoadHealth<'a>,
     ) -> Result<Self, RelayError> {
         let publisher = Publisher::open(connection).await?;
         let now = Instant::now();
@@ -61,7 +62,7 @@ impl<'a> Session<'a> {
             relay,
             road,
             connection,
-            standing,
+            roads,
             publisher,
             flight: Flight::new(relay.window),
             work: match road {
@@ -84,13 +85,13 @@ impl<'a> Session<'a> {
         loop {
             if self.connection.is_blocked() {
                 self.blocked = Some(Instant::now());
-                self.standing.set(self.road, Some("the broker has raised an alarm and takes no messages"));
-                if super::relay::wait(self.relay.poll, stop).await {
+                self.roads.set(self.road, Some("the broker has raised an alarm and takes no messages"));
+                if wait(self.relay.poll, stop).await {
                     return Ok(());
                 }
                 continue;
             }
-            if self.settle_what_is_known().await? {
+            if self.take_confirms().await? {
                 backoff.reset();
             }
             if self.road == Road::Ready && self.flight.wants_horizon(self.began.elapsed()) {
@@ -141,13 +142,13 @@ impl<'a> Session<'a> {
         let mut outcomes = None;
         // Nothing is lost by what is dropped here: the publisher keeps the confirms, the bell its ring.
         tokio::select! {
-            settled = self.publisher.settled() => outcomes = Some(settled?),
+            confirmed = self.publisher.confirmed() => outcomes = Some(confirmed?),
             () = self.relay.handover.rung(), if self.road == Road::Ready => self.flight.stir(),
             () = tokio::time::sleep_until(until) => {}
             () = stop.cancelled(), if !self.told => {}
         }
         if let Some(outcomes) = outcomes {
-            return self.settle(vec![outcomes]).await;
+            return self.confirm(vec![outcomes]).await;
         }
         let now = Instant::now();
         if now >= self.poll_at {
@@ -184,7 +185,7 @@ impl<'a> Session<'a> {
         for id in &made.broken {
             let why = "a message cannot be made: its journal entry is missing or unreadable; run `fis verify`";
             tracing::error!(outbox.id = id, "{why}");
-            self.standing.set(road, Some(why));
+            self.roads.set(road, Some(why));
         }
         let leaving = self.flight.depart(taken, &made.broken, self.began.elapsed());
         metrics::unconfirmed(count(made.broken.len()));
@@ -202,31 +203,31 @@ impl<'a> Session<'a> {
     }
 
     /// Removes whatever is confirmed by now; true: something was.
-    async fn settle_what_is_known(&mut self) -> Result<bool, RelayError> {
+    async fn take_confirms(&mut self) -> Result<bool, RelayError> {
         let mut parts = Vec::new();
-        while let Some(outcomes) = self.publisher.settled_now() {
+        while let Some(outcomes) = self.publisher.confirmed_now() {
             parts.push(outcomes?);
         }
         let any = !parts.is_empty();
         if any {
-            self.settle(parts).await?;
+            self.confirm(parts).await?;
         }
         Ok(any)
     }
 
-    async fn settle(&mut self, parts: Vec<Vec<PublishOutcome>>) -> Result<(), RelayError> {
+    async fn confirm(&mut self, parts: Vec<Vec<PublishOutcome>>) -> Result<(), RelayError> {
         crash_point(faults::AFTER_PUBLISH);
         let (mut done, mut again) = (Vec::new(), 0);
         for outcomes in parts {
-            let settled = self.flight.settle(&outcomes, self.began.elapsed());
+            let part = self.flight.confirm(&outcomes, self.began.elapsed());
             let journal = self.kinds.pop_front().unwrap_or_default();
             self.say(&outcomes);
-            if settled.again == 0 {
+            if part.again == 0 {
                 metrics::published("journal", count(journal));
                 metrics::published("message", count(outcomes.len().saturating_sub(journal)));
             }
-            again += settled.again;
-            done.extend(settled.done);
+            again += part.again;
+            done.extend(part.done);
         }
         metrics::unconfirmed(count(again));
         if !done.is_empty() {
@@ -253,13 +254,13 @@ impl<'a> Session<'a> {
                 }
             };
             tracing::warn!(road = self.road.name(), "{why}");
-            self.standing.set(self.road, Some(&why));
+            self.roads.set(self.road, Some(&why));
             break;
         }
     }
 
     fn say_well(&self) {
-        self.standing.set(self.road, None);
+        self.roads.set(self.road, None);
     }
 }
 

@@ -6,7 +6,7 @@ use std::collections::BTreeMap;
 use chrono::{DateTime, Utc};
 use sqlx::PgConnection;
 
-use super::decide::{HeldRow, Plan};
+use super::plan::{HeldRow, Plan};
 use crate::domain::outbound::{self, OutboundEvent};
 use crate::store::held::{self, HoldRow};
 use crate::store::outbox::{self, PropertiesText, RetryPlaces, RetryRow};

@@ -7,9 +7,9 @@ use std::collections::HashSet;
 use chrono::{DateTime, Utc};
 use sqlx::PgConnection;
 
-use super::decide::Verdict;
 use super::item::Item;
 use super::received::Counts;
+use super::verdict::Verdict;
 use crate::domain::chain::ChainedEntry;
 use crate::domain::letter::Resolution;
 use crate::store::dead_letters::{self, Ended};

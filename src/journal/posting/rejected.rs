@@ -6,7 +6,7 @@ use std::collections::{BTreeMap, HashMap};
 use chrono::{DateTime, NaiveDate, Utc};
 use sqlx::PgConnection;
 
-use super::decide::RejectedRow;
+use super::plan::RejectedRow;
 use super::received::Counts;
 use crate::domain::dead_letter::DeadLetter;
 use crate::domain::letter::LetterStatus;
@@ -14,24 +14,24 @@ use crate::store::dead_letters::{self, LetterRow, Written};
 use crate::store::received::Outcome;
 
 /// One dead letter of the batch, with every rejection of it.
-struct Told<'a> {
+struct LetterRejections<'a> {
     letter: &'a DeadLetter,
     rows: Vec<&'a RejectedRow>,
 }
 
-impl Told<'_> {
+impl LetterRejections<'_> {
     /// The day on which it is counted if it is new: that of the held event that it was, else of its receipt.
     fn day(&self) -> Option<NaiveDate> {
-        let passage = &self.rows.first()?.passage;
-        self.letter.identity.tenant_id.as_ref().map(|_| passage.day())
+        let reception = &self.rows.first()?.reception;
+        self.letter.identity.tenant_id.as_ref().map(|_| reception.day())
     }
 
     fn event_date(&self) -> Option<NaiveDate> {
-        self.rows.first().map(|row| row.passage.arrival.event_date)
+        self.rows.first().map(|row| row.reception.arrival.event_date)
     }
 
     fn deliveries(&self) -> i64 {
-        self.rows.iter().map(|row| row.passage.arrival.deliveries).max().unwrap_or(0)
+        self.rows.iter().map(|row| row.reception.arrival.deliveries).max().unwrap_or(0)
     }
 
     fn row(&self) -> LetterRow<'_> {
@@ -61,7 +61,7 @@ pub async fn forget_told(
     let mut parked: HashMap<&str, i64> = parked.map(|letter| (letter.id.as_str(), letter.deliveries)).collect();
     let mut again: HashMap<String, i64> = HashMap::new();
     rejected.retain(|row| {
-        let deliveries = row.passage.arrival.deliveries;
+        let deliveries = row.reception.arrival.deliveries;
         let is_told = parked.get_mut(row.letter.id.as_str()).filter(|told| deliveries > **told);
         if let Some(told) = is_told {
             *told = deliveries;
@@ -85,18 +85,18 @@ pub async fn upsert_dead_letters(
     now: DateTime<Utc>,
     counts: &mut Counts,
 ) -> Result<(), sqlx::Error> {
-    let mut told: BTreeMap<&str, Told<'_>> = BTreeMap::new();
+    let mut told: BTreeMap<&str, LetterRejections<'_>> = BTreeMap::new();
     for row in rejected {
         let letter = &row.letter;
-        let known = told.entry(&letter.id).or_insert_with(|| Told { letter, rows: Vec::new() });
+        let known = told.entry(&letter.id).or_insert_with(|| LetterRejections { letter, rows: Vec::new() });
         known.letter = letter;
         known.rows.push(row);
     }
-    let letters: Vec<Told<'_>> = told.into_values().collect();
+    let letters: Vec<LetterRejections<'_>> = told.into_values().collect();
     if letters.is_empty() {
         return Ok(());
     }
-    let rows: Vec<LetterRow<'_>> = letters.iter().map(Told::row).collect();
+    let rows: Vec<LetterRow<'_>> = letters.iter().map(LetterRejections::row).collect();
     let written = dead_letters::upsert_rejected(db, &rows, now).await?;
     count_letters(&letters, before, &written, counts);
     Ok(())
@@ -104,7 +104,7 @@ pub async fn upsert_dead_letters(
 
 /// A letter that is new, or was resolved and is open again, is counted as parked; every other message of it is a copy.
 fn count_letters(
-    letters: &[Told<'_>],
+    letters: &[LetterRejections<'_>],
     before: &HashMap<String, LetterStatus>,
     written: &[Written],
     counts: &mut Counts,
@@ -126,11 +126,11 @@ fn count_letters(
             match own.take() {
                 Some((day, money)) => {
                     counts.add(tenant, day, Outcome::Parked, 1, money);
-                    counts.no_longer_held(tenant, &row.passage);
+                    counts.no_longer_held(tenant, &row.reception);
                 }
                 None => {
-                    counts.copy(tenant, &row.passage);
-                    counts.held_to(tenant, row.passage.held, Outcome::Duplicate);
+                    counts.copy(tenant, &row.reception);
+                    counts.held_to(tenant, row.reception.held, Outcome::Duplicate);
                 }
             }
         }

@@ -7,11 +7,13 @@ use std::collections::BTreeMap;
 
 use chrono::{DateTime, Utc};
 
-use super::decide::{Known, Plan, Receipt, Verdict, decide};
-use super::item::{Item, Step};
-use super::post::mapped_versions;
+use super::decide::decide;
+use super::item::{Item, Step, mapped_versions};
+use super::plan::{LedgerView, Plan};
+use super::verdict::Verdict;
 use crate::domain::chain::ChainHead;
 use crate::domain::ids::TenantId;
+use crate::domain::receipt::Receipt;
 use crate::platform::time;
 use crate::store::heads::LockedHead;
 use crate::store::journal::write::Write;
@@ -29,14 +31,14 @@ pub(super) struct Decided {
     pub now: DateTime<Utc>,
 }
 
-pub struct Draft {
+pub struct PreparedBatch {
     pub(super) before: BTreeMap<TenantId, LockedHead>,
     pub(super) after: Heads,
     pub(super) write: Write,
     pub(super) decided: Decided,
 }
 
-impl Draft {
+impl PreparedBatch {
     /// Where the chains will end.
     #[must_use]
     pub fn heads(&self) -> &Heads {
@@ -66,9 +68,12 @@ fn chains(heads: &BTreeMap<TenantId, LockedHead>) -> Heads {
     heads.iter().map(|(tenant, head)| (tenant.clone(), head.chain.clone())).collect()
 }
 
-/// Drafts a batch behind the heads that `expected` knows. `None`: it is not plainly new, or a head is not known. The items are
+/// Prepares a batch behind the heads that `expected` knows. `None`: it is not plainly new, or a head is not known. The items are
 /// gone where they had to be decided to find that out.
-pub fn draft(items: &mut Option<Vec<Item<'_>>>, expected: impl Fn(&TenantId) -> Option<ChainHead>) -> Option<Draft> {
+pub fn prepare(
+    items: &mut Option<Vec<Item<'_>>>,
+    expected: impl Fn(&TenantId) -> Option<ChainHead>,
+) -> Option<PreparedBatch> {
     let wanted = items.as_deref()?;
     if !wanted.iter().all(is_plain) {
         return None;
@@ -78,7 +83,7 @@ pub fn draft(items: &mut Option<Vec<Item<'_>>>, expected: impl Fn(&TenantId) -> 
         let chain = expected(&tenant)?;
         before.insert(tenant, LockedHead { chain, books_version: version? });
     }
-    let mut known = Known { heads: chains(&before), ..Known::default() };
+    let mut known = LedgerView { heads: chains(&before), ..LedgerView::default() };
     let now = time::now();
     let (verdicts, mut plan) = decide(items.take()?, &mut known, now, &mut || 0);
     let posted = plan.counts.take_posted();
@@ -87,7 +92,7 @@ pub fn draft(items: &mut Option<Vec<Item<'_>>>, expected: impl Fn(&TenantId) -> 
         return None;
     }
     let write = plan.write(&known.heads, &posted).ok()?;
-    Some(Draft { before, after: known.heads, write, decided: Decided { verdicts, plan, posted, now } })
+    Some(PreparedBatch { before, after: known.heads, write, decided: Decided { verdicts, plan, posted, now } })
 }
 
 /// Nothing to look up: the first attempt to post an event that is nobody's replay and no member of a batch.

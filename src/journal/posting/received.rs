@@ -37,7 +37,7 @@ pub struct Arrival {
 
 /// What a message found when its turn came.
 #[derive(Debug, Clone, Copy)]
-pub struct Passage {
+pub struct Reception {
     pub arrival: Arrival,
     /// It says that it is a retry or a replay, and so was received before.
     pub ours: bool,
@@ -54,7 +54,7 @@ pub struct OwnLetter {
     pub day: Option<NaiveDate>,
 }
 
-impl Passage {
+impl Reception {
     /// The day on which its letter is counted.
     fn letter_day(&self) -> Option<NaiveDate> {
         self.letter.filter(|letter| letter.open).and_then(|letter| letter.day)
@@ -86,16 +86,16 @@ impl Counts {
     }
 
     /// A message of an event that has its row already.
-    pub fn copy(&mut self, tenant: &TenantId, passage: &Passage) {
-        if !passage.ours {
-            self.add(tenant, passage.arrival.on, Outcome::Duplicate, 1, passage.arrival.money);
+    pub fn copy(&mut self, tenant: &TenantId, reception: &Reception) {
+        if !reception.ours {
+            self.add(tenant, reception.arrival.on, Outcome::Duplicate, 1, reception.arrival.money);
         }
     }
 
-    pub fn ignored(&mut self, tenant: &TenantId, passage: &Passage) {
-        self.held_to(tenant, passage.held, Outcome::Ignored);
-        if !passage.ours {
-            self.add(tenant, passage.arrival.on, Outcome::Ignored, 1, passage.arrival.money);
+    pub fn ignored(&mut self, tenant: &TenantId, reception: &Reception) {
+        self.held_to(tenant, reception.held, Outcome::Ignored);
+        if !reception.ours {
+            self.add(tenant, reception.arrival.on, Outcome::Ignored, 1, reception.arrival.money);
         }
     }
 
@@ -125,9 +125,9 @@ impl Counts {
     }
 
     /// A held event whose own retry has made a row that is counted in its stead; unless that is counted in its letter's.
-    pub fn no_longer_held(&mut self, tenant: &TenantId, passage: &Passage) {
-        match passage.held {
-            Some(_) if passage.letter_day().is_some() => self.held_to(tenant, passage.held, Outcome::Duplicate),
+    pub fn no_longer_held(&mut self, tenant: &TenantId, reception: &Reception) {
+        match reception.held {
+            Some(_) if reception.letter_day().is_some() => self.held_to(tenant, reception.held, Outcome::Duplicate),
             Some(CountedHold { day: Some(day), money }) => self.add(tenant, day, Outcome::Held, -1, money),
             _ => {}
         }

@@ -1,9 +1,10 @@
 //! One event of a batch on its way into the journal: who it is, what mapping wants, and the message behind it.
 
+use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
 use super::received::Arrival;
-use crate::domain::batch::Member;
+use crate::domain::batch::BatchMember;
 use crate::domain::books::{Books, ReversalRequest};
 use crate::domain::chain::Provenance;
 use crate::domain::dead_letter::DeadLetter;
@@ -18,7 +19,7 @@ pub struct Item<'a> {
     pub facts: Option<ItemFacts>,
     pub step: Step,
     /// Its place in its publisher's batch, where it has one; known also for events that cannot be read otherwise.
-    pub member: Option<Member>,
+    pub member: Option<BatchMember>,
     pub arrival: Arrival,
     pub source: &'a (dyn Source + Sync),
 }
@@ -83,4 +84,14 @@ pub struct RetryMessage {
     pub routing_key: String,
     pub properties: String,
     pub body: Vec<u8>,
+}
+
+/// The version of the books that each tenant's items were mapped with; `None` where the tenant had none.
+pub(super) fn mapped_versions(items: &[Item<'_>]) -> BTreeMap<TenantId, Option<i32>> {
+    let facts: BTreeSet<_> = items
+        .iter()
+        .filter_map(|item| item.facts.as_ref())
+        .map(|facts| (facts.tenant_id.clone(), facts.books_version))
+        .collect();
+    facts.into_iter().collect()
 }

@@ -45,9 +45,9 @@ impl Row for OutboxRow {
     }
 }
 
-/// What became of a part.
+/// The outcome of a part.
 #[derive(Debug, Default, PartialEq, Eq)]
-pub struct Settled {
+pub struct PartOutcome {
     /// To be removed; after that, `removed` must be told.
     pub done: Vec<i64>,
     /// Came back or were refused, or stood behind such a row.
@@ -158,7 +158,7 @@ impl Flight {
         pauses.min()
     }
 
-    /// What to read now; `None`: nothing, until something is settled or stirs.
+    /// What to read now; `None`: nothing, until something is confirmed or stirs.
     pub fn next_read(&mut self, now: Duration) -> Option<Read> {
         self.end_pauses(now);
         if !self.hungry || self.aloft.len() + self.part > self.window {
@@ -247,15 +247,15 @@ impl Flight {
     }
 
     /// What became of the oldest part.
-    pub fn settle(&mut self, outcomes: &[PublishOutcome], now: Duration) -> Settled {
-        let mut settled = Settled::default();
+    pub fn confirm(&mut self, outcomes: &[PublishOutcome], now: Duration) -> PartOutcome {
+        let mut confirmed = PartOutcome::default();
         let seats = self.parts.pop_front().unwrap_or_default();
         let unknown = PublishOutcome::Refused;
         for (place, seat) in seats.iter().enumerate() {
             match outcomes.get(place).unwrap_or(&unknown) {
                 PublishOutcome::Confirmed if self.is_before_trouble(seat.id, &seat.tenant) => {
                     self.end_trouble(&seat.tenant);
-                    settled.done.push(seat.id);
+                    confirmed.done.push(seat.id);
                     continue;
                 }
                 // Sent again after what failed, so that a reader sees the order, if with repetitions.
@@ -263,9 +263,9 @@ impl Flight {
                 PublishOutcome::Returned(_) | PublishOutcome::Refused => self.fail(seat.id, &seat.tenant, now),
             }
             self.aloft.remove(&seat.id);
-            settled.again += 1;
+            confirmed.again += 1;
         }
-        settled
+        confirmed
     }
 
     /// These rows are gone from the table.

@@ -3,8 +3,8 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use super::decide::Verdict;
-use crate::domain::batch::{BatchKey, BatchProgress, Ending, Member, Progress, Tally};
+use super::verdict::Verdict;
+use crate::domain::batch::{BatchKey, BatchMember, BatchProgress, Ending, Progress, Tally};
 use crate::domain::ids::EventId;
 
 /// What is to be written.
@@ -30,8 +30,8 @@ impl TallyPlan {
 }
 
 /// Counts one member.
-pub fn count(member: Member, verdict: &Verdict, tally: &mut Tally, plan: &mut TallyPlan) {
-    let Member { tenant_id, event_id, batch } = member;
+pub fn count(member: BatchMember, verdict: &Verdict, tally: &mut Tally, plan: &mut TallyPlan) {
+    let BatchMember { tenant_id, event_id, batch } = member;
     let key = (tenant_id, batch.id);
     let progress = tally.batches.entry(key.clone()).or_default();
     if plan.batches.insert(key.clone()) {
@@ -83,7 +83,7 @@ mod tests {
                 _ => Verdict::Held(failure()),
             };
             let batch = BatchRef { id: key.1.clone(), size: *size };
-            let member = Member { tenant_id: key.0.clone(), event_id: EventId::parse(event).unwrap(), batch };
+            let member = BatchMember { tenant_id: key.0.clone(), event_id: EventId::parse(event).unwrap(), batch };
             let mut plan = TallyPlan::default();
             count(member, &verdict, &mut tally, &mut plan);
             completed.extend(plan.completed.into_iter().map(|completed| completed.progress));

@@ -4,14 +4,16 @@
 use chrono::{DateTime, NaiveDate, Utc};
 
 use super::item::{Item, ItemFacts, Source, Step};
-pub use super::plan::{HeldRow, Known, Original, Plan, Posted, Receipt, RejectedRow, Verdict};
-use super::received::{OwnLetter, Passage};
+use super::plan::{HeldRow, LedgerView, Plan, RejectedRow};
+use super::received::{OwnLetter, Reception};
 use super::tally;
+use super::verdict::Verdict;
 use crate::domain::books::{Books, ReversalRequest};
 use crate::domain::chain::{ChainHead, ChainedEntry, Provenance};
 use crate::domain::disposition::{Disposition, Failure, Reason};
 use crate::domain::entry::BalancedEntry;
 use crate::domain::ids::{EventKey, TenantId};
+use crate::domain::receipt::{Original, Posted, Receipt};
 use crate::domain::waits_for::WaitsFor;
 use crate::store::held::{CountedHold, KnownHold};
 use crate::store::received::Outcome;
@@ -28,7 +30,7 @@ pub(super) fn reversed_events(items: &[Item<'_>]) -> Vec<EventKey> {
 /// Walks the batch. `jitter` gives thousandths, so that this stays a function of what enters.
 pub fn decide(
     items: Vec<Item<'_>>,
-    known: &mut Known,
+    known: &mut LedgerView,
     now: DateTime<Utc>,
     jitter: &mut dyn FnMut() -> u64,
 ) -> (Vec<Verdict>, Plan) {
@@ -49,29 +51,29 @@ pub fn decide(
 fn decide_one(
     item: Item<'_>,
     letter: Option<OwnLetter>,
-    known: &mut Known,
+    known: &mut LedgerView,
     plan: &mut Plan,
     now: DateTime<Utc>,
     jitter: &mut dyn FnMut() -> u64,
 ) -> Verdict {
     let Item { facts, step, source, arrival, .. } = item;
-    let mut passage = Passage { arrival, ours: letter.is_some(), letter, held: None };
+    let mut reception = Reception { arrival, ours: letter.is_some(), letter, held: None };
     let Some(facts) = facts else {
         let Step::Fail(failure) = step else { unreachable!("an event without an identity was never mapped") };
-        return reject(plan, source, failure, passage);
+        return reject(plan, source, failure, reception);
     };
     let key = (facts.tenant_id.clone(), facts.event_id.clone());
     // Its own retry came: however that ends, it is not held as it was.
     if facts.attempts > 0 {
         plan.released.push(key.clone());
-        passage.ours = true;
-        passage.held = known.held.remove(&key).map(|held| held.counted);
+        reception.ours = true;
+        reception.held = known.held.remove(&key).map(|held| held.counted);
     }
     // The ledger's word goes before anything the books say today: what is posted stays posted.
     if let Some(posted) = known.posted.get(&key) {
         if posted.payload_hash == facts.payload_hash {
-            plan.counts.copy(&key.0, &passage);
-            let held = passage.held.or_else(|| known.held.remove(&key).map(|held| held.counted));
+            plan.counts.copy(&key.0, &reception);
+            let held = reception.held.or_else(|| known.held.remove(&key).map(|held| held.counted));
             plan.counts.held_to(&key.0, held, Outcome::Duplicate);
             plan.released.push(key);
             return Verdict::Duplicate(Some(posted.receipt.clone()));
@@ -79,13 +81,13 @@ fn decide_one(
         let detail = format!("event `{}` is posted as {} with other content", facts.event_id, posted.receipt.entry_id);
         let posted = Some(posted.clone());
         let failure = Failure::new(Reason::IdempotencyConflict, detail);
-        plan.rejected.push(RejectedRow { letter: source.dead_letter(failure.clone()), passage });
+        plan.rejected.push(RejectedRow { letter: source.dead_letter(failure.clone()), reception });
         return Verdict::Rejected { failure, posted };
     }
     let outcome = match step {
         Step::Ignore => {
             end_waiting_copy(plan, known, &key, &facts.payload_hash);
-            plan.counts.ignored(&key.0, &passage);
+            plan.counts.ignored(&key.0, &reception);
             return Verdict::Ignored;
         }
         Step::Fail(failure) => Err(failure),
@@ -94,8 +96,8 @@ fn decide_one(
     };
     match outcome {
         Ok((entry, rule, reverses)) => {
-            let day = passage.day();
-            plan.counts.no_longer_held(&key.0, &passage);
+            let day = reception.day();
+            plan.counts.no_longer_held(&key.0, &reception);
             if let Some(waiting) = known.held.remove(&key) {
                 plan.counts.overtaken(&key.0, &waiting, &facts.payload_hash);
             }
@@ -108,9 +110,9 @@ fn decide_one(
         Err(failure) => match failure.reason.disposition() {
             Disposition::Reject => {
                 end_waiting_copy(plan, known, &key, &facts.payload_hash);
-                reject(plan, source, failure, passage)
+                reject(plan, source, failure, reception)
             }
-            Disposition::Hold => hold(plan, known, (facts, passage), source, failure, now, jitter()),
+            Disposition::Hold => hold(plan, known, (facts, reception), source, failure, now, jitter()),
         },
     }
 }
@@ -121,7 +123,7 @@ pub(super) fn reverse(
     tenant: &TenantId,
     request: ReversalRequest,
     books: &Books,
-    known: &Known,
+    known: &LedgerView,
 ) -> Result<Reversal, Failure> {
     let key = (tenant.clone(), request.original);
     let Some(original) = known.originals.get(&key) else {
@@ -159,7 +161,7 @@ pub(super) fn append(
     entry: BalancedEntry,
     reverses: Option<(EventKey, String)>,
     received_on: Option<NaiveDate>,
-    known: &mut Known,
+    known: &mut LedgerView,
     plan: &mut Plan,
     now: DateTime<Utc>,
 ) -> Receipt {
@@ -197,14 +199,14 @@ pub(super) fn append(
     receipt
 }
 
-fn reject(plan: &mut Plan, source: &dyn Source, failure: Failure, passage: Passage) -> Verdict {
-    plan.rejected.push(RejectedRow { letter: source.dead_letter(failure.clone()), passage });
+fn reject(plan: &mut Plan, source: &dyn Source, failure: Failure, reception: Reception) -> Verdict {
+    plan.rejected.push(RejectedRow { letter: source.dead_letter(failure.clone()), reception });
     Verdict::Rejected { failure, posted: None }
 }
 
 /// An event that is held came once more, and this is its end: it waits no longer, also where a ledger that was put back remembers
 /// it and has forgotten its retry. Other content under its id goes on waiting.
-fn end_waiting_copy(plan: &mut Plan, known: &mut Known, key: &EventKey, payload_hash: &str) {
+fn end_waiting_copy(plan: &mut Plan, known: &mut LedgerView, key: &EventKey, payload_hash: &str) {
     let is_copy = known.held.get(key).is_some_and(|held| held.payload_hash == payload_hash);
     if !is_copy {
         return;
@@ -221,8 +223,8 @@ fn end_waiting_copy(plan: &mut Plan, known: &mut Known, key: &EventKey, payload_
 
 fn hold(
     plan: &mut Plan,
-    known: &mut Known,
-    (facts, passage): (ItemFacts, Passage),
+    known: &mut LedgerView,
+    (facts, reception): (ItemFacts, Reception),
     source: &dyn Source,
     failure: Failure,
     now: DateTime<Utc>,
@@ -232,17 +234,17 @@ fn hold(
     let Some(delay) = facts.policy.delay(attempts, facts.max_attempts, jitter) else {
         let detail = format!("gave up after {} retries: {failure}", facts.attempts);
         end_waiting_copy(plan, known, &(facts.tenant_id.clone(), facts.event_id.clone()), &facts.payload_hash);
-        return reject(plan, source, Failure::new(Reason::AttemptsExhausted, detail), passage);
+        return reject(plan, source, Failure::new(Reason::AttemptsExhausted, detail), reception);
     };
     // It is not released after all.
     plan.released.retain(|(tenant, event)| (tenant, event) != (&facts.tenant_id, &facts.event_id));
     let key = (facts.tenant_id.clone(), facts.event_id.clone());
-    let counted = stand(plan, known.held.get(&key).map(|held| held.counted), &facts.tenant_id, &passage);
+    let counted = stand(plan, known.held.get(&key).map(|held| held.counted), &facts.tenant_id, &reception);
     known.held.insert(key, KnownHold { payload_hash: facts.payload_hash.clone(), counted });
     plan.held.push(HeldRow {
         retry: source.retry(attempts),
         counted,
-        event_date: passage.arrival.event_date,
+        event_date: reception.arrival.event_date,
         facts,
         failure: failure.clone(),
         attempts,
@@ -252,10 +254,10 @@ fn hold(
 }
 
 /// How an event that is to be held is counted: as what is held of it already, or not at all where its letter stands for it.
-fn stand(plan: &mut Plan, other: Option<CountedHold>, tenant: &TenantId, passage: &Passage) -> CountedHold {
-    let Passage { arrival, letter, held, .. } = *passage;
+fn stand(plan: &mut Plan, other: Option<CountedHold>, tenant: &TenantId, reception: &Reception) -> CountedHold {
+    let Reception { arrival, letter, held, .. } = *reception;
     if let Some(counted) = held.or(other) {
-        plan.counts.copy(tenant, passage);
+        plan.counts.copy(tenant, reception);
         return counted;
     }
     let day = if letter.is_some_and(|letter| letter.open) { None } else { Some(arrival.on) };

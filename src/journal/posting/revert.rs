@@ -4,8 +4,8 @@
 use chrono::{DateTime, Utc};
 use sqlx::{PgConnection, PgPool};
 
-use super::books::{BooksError, missing, stored};
-use super::decide::{Known, Plan, Receipt, append, reverse};
+use super::decide::{append, reverse};
+use super::plan::{LedgerView, Plan};
 use crate::domain::books::{Books, ReversalRequest};
 use crate::domain::canonical::payload_hash;
 use crate::domain::chain::Provenance;
@@ -13,6 +13,8 @@ use crate::domain::disposition::{Failure, Reason};
 use crate::domain::ids::{EventId, EventType, TenantId};
 use crate::domain::json;
 use crate::domain::operator::Operator;
+use crate::domain::receipt::Receipt;
+use crate::journal::books::{BooksError, missing, stored};
 use crate::platform::time;
 use crate::store;
 use crate::store::journal::known;
@@ -55,7 +57,7 @@ pub async fn revert(pool: &PgPool, tenant: &TenantId, seq: i64, operator: &Opera
         return Err(RevertError::NoEntry(entry_id));
     };
     let originals = known::find_originals(&mut transaction, &[(tenant.clone(), original.clone())]).await?;
-    let mut known = Known { originals, ..Known::default() };
+    let mut known = LedgerView { originals, ..LedgerView::default() };
     known.heads.insert(tenant.clone(), head.chain);
 
     let request = ReversalRequest {

@@ -5,36 +5,21 @@ use std::collections::{BTreeMap, HashMap, HashSet};
 use chrono::{DateTime, NaiveDate, Utc};
 
 use super::item::{ItemFacts, RetryMessage};
-use super::received::{Counts, OwnLetter, Passage};
+use super::received::{Counts, OwnLetter, Reception};
 use super::tally::TallyPlan;
 use crate::domain::batch::Tally;
 use crate::domain::chain::{ChainHead, ChainedEntry};
 use crate::domain::dead_letter::DeadLetter;
 use crate::domain::disposition::Failure;
 use crate::domain::ids::{EventKey, TenantId};
-pub use crate::domain::receipt::{Original, Posted, Receipt};
+use crate::domain::receipt::{Original, Posted};
 use crate::store::held::{CountedHold, KnownHold};
 use crate::store::journal::write::{PostingRows, Write};
 use crate::store::received::Totals;
 
-/// What became of an event.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub enum Verdict {
-    Posted(Receipt),
-    /// The receipt is missing where Redis knew it and PostgreSQL was not asked.
-    Duplicate(Option<Receipt>),
-    Ignored,
-    Held(Failure),
-    Rejected {
-        failure: Failure,
-        /// What is posted under the same event id, where that is the reason.
-        posted: Option<Posted>,
-    },
-}
-
 /// What the ledger knows, read under the lock.
 #[derive(Default)]
-pub struct Known {
+pub struct LedgerView {
     pub heads: BTreeMap<TenantId, ChainHead>,
     pub posted: HashMap<EventKey, Posted>,
     pub originals: HashMap<EventKey, Original>,
@@ -86,5 +71,5 @@ pub struct HeldRow {
 
 pub struct RejectedRow {
     pub letter: DeadLetter,
-    pub passage: Passage,
+    pub reception: Reception,
 }

@@ -81,7 +81,7 @@ pub async fn verify(
         audits.push(TenantAudit { tenant_id: tenant, entries: walk.head.seq, head: walk.head.hash, fault: walk.fault });
     }
     for mut db in [entries, lines, rest] {
-        sqlx::query("rollback").execute(&mut *db).await?;
+        store::end(&mut db).await?;
     }
     progress(checked);
     Ok(audits)

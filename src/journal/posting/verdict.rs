@@ -1,0 +1,19 @@
+//! The verdict on an event: how it ended, or that it waits.
+
+use crate::domain::disposition::Failure;
+use crate::domain::receipt::{Posted, Receipt};
+
+/// The end of an event in its batch.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Verdict {
+    Posted(Receipt),
+    /// The receipt is missing where Redis knew it and PostgreSQL was not asked.
+    Duplicate(Option<Receipt>),
+    Ignored,
+    Held(Failure),
+    Rejected {
+        failure: Failure,
+        /// What is posted under the same event id, where that is the reason.
+        posted: Option<Posted>,
+    },
+}
