@@ -10,6 +10,7 @@ use crate::domain::disposition::{Disposition, Failure, Reason};
 use crate::domain::entry::{BalancedEntry, Side};
 use crate::domain::event::{InboundEvent, RawMessage, decode};
 use crate::domain::ids::TenantId;
+use crate::domain::names::TENANT_HEADER;
 use crate::journal::books::in_force;
 use crate::platform::config::Config;
 use crate::platform::time;
@@ -121,7 +122,7 @@ impl Preview {
 /// The books of the request have mistakes, or the database is away.
 pub async fn preview(config: &Config, request: &PreviewRequest<'_>) -> Result<Preview, DeskError> {
     let tenant = request.tenant.as_ref();
-    let header = |name: &str| tenant.filter(|_| name == "x-fis-tenant").map(TenantId::as_str);
+    let header = |name: &str| tenant.filter(|_| name == TENANT_HEADER).map(TenantId::as_str);
     let message =
         RawMessage { body: request.body, routing_key: request.routing_key, content_type: None, header: &header };
     let event = match decode(message, tenant) {

@@ -17,18 +17,19 @@ pub use verify::{FaultPlace, FeedFault, FeedProof, ProvenTenant, VerifyFeed, ver
 pub use crate::platform::amqp::Offset;
 
 use crate::domain::feed::Message;
+use crate::domain::names::{JOURNAL_STREAM, SEQUENCE_HEADER, TENANT_HEADER};
 use crate::platform::amqp::Delivery;
 
 /// The stream that keeps everything that fis has announced, for whoever comes later.
-const STREAM: &str = "fis.journal.stream";
+const STREAM: &str = JOURNAL_STREAM;
 
 /// The part of a delivery that the proof needs.
 fn message(delivery: &Delivery) -> Message<'_> {
     Message {
         kind: delivery.properties.kind(),
         message_id: delivery.properties.message_id(),
-        tenant: delivery.properties.header("x-fis-tenant"),
-        sequence: delivery.properties.header_number("x-fis-sequence"),
+        tenant: delivery.properties.header(TENANT_HEADER),
+        sequence: delivery.properties.header_number(SEQUENCE_HEADER),
         body: &delivery.body,
     }
 }

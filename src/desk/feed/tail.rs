@@ -8,6 +8,7 @@ use super::Offset;
 use super::walk::Walk;
 use crate::desk::DeskError;
 use crate::domain::ids::TenantId;
+use crate::domain::names::TENANT_HEADER;
 use crate::platform::amqp::{Connection, Delivery};
 use crate::platform::config::Config;
 
@@ -84,7 +85,7 @@ impl Tail {
             return Ok(None);
         }
         while let Some((offset, delivery)) = walk.next().await? {
-            let of = delivery.properties.header("x-fis-tenant");
+            let of = delivery.properties.header(TENANT_HEADER);
             if self.tenant.as_ref().is_some_and(|tenant| of != Some(tenant.as_str())) {
                 continue;
             }

@@ -10,6 +10,7 @@ use crate::domain::canonical::sha256_text;
 use crate::domain::disposition::{Failure, Reason};
 use crate::domain::ids::{EventId, EventType, NameError, TenantId};
 use crate::domain::json::Json;
+use crate::domain::names::TENANT_HEADER;
 
 /// A batch beyond this is a mistake.
 const BATCH_SIZE_MAX: i64 = 100_000_000;
@@ -208,8 +209,8 @@ impl<'a> Fields<'a> {
         if self.dialect == Dialect::Canonical {
             return Err(Failure::new(Reason::MissingField, "`tenantId` is missing"));
         }
-        if let Some(header) = (message.header)("x-fis-tenant") {
-            return named("x-fis-tenant", header, TenantId::parse);
+        if let Some(header) = (message.header)(TENANT_HEADER) {
+            return named(TENANT_HEADER, header, TenantId::parse);
         }
         default.cloned().ok_or_else(|| {
             Failure::new(
