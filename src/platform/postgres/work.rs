@@ -12,8 +12,9 @@ use super::Postgres;
 /// A connection that rested for longer is asked whether it lives before it is used.
 pub(super) const IDLE_UNTESTED: Duration = Duration::from_secs(1);
 
-/// The longest wait for a sign of life: a server that needs longer for an empty question is of no use to anybody.
-const PING_MAX: Duration = Duration::from_secs(1);
+/// The longest wait for a sign of life: longer than a disk that stalls for a moment, and short enough to try two connections before whoever asked is told
+/// that there is none.
+const PING_MAX: Duration = Duration::from_secs(2);
 
 /// A kind of work that PostgreSQL does for a task of the service.
 #[derive(Debug, Clone, Copy)]
