@@ -20,7 +20,7 @@ pub struct BatchMember {
 /// Tenant and batch.
 pub type BatchKey = (TenantId, EventId);
 
-/// How a member ended.
+/// The end that a member of a batch came to.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Ending {
     Posted,
@@ -41,7 +41,7 @@ impl Ending {
     }
 }
 
-/// How far a batch is.
+/// The progress of a batch.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct Progress {
     /// The greatest that a member named.
@@ -59,7 +59,7 @@ impl Progress {
         self.posted + self.rejected + self.ignored
     }
 
-    /// How many there are: as told, or as seen where more came than were told. None: nobody has said.
+    /// The number of members: as told, or as seen where more came than were told. None: nobody has said.
     #[must_use]
     pub fn total(&self) -> Option<i64> {
         self.size.map(|size| size.max(self.done()))

@@ -207,7 +207,7 @@ fn write_unusual_number(parts: Parts<'_>, out: &mut Vec<u8>) {
     }
 }
 
-/// How long digits × 10^exponent is when written out.
+/// The length of digits × 10^exponent when written out.
 fn plain_digits(digits: usize, exponent: i64) -> usize {
     let shift = usize::try_from(exponent.unsigned_abs()).unwrap_or(usize::MAX);
     match exponent {

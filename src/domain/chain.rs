@@ -14,7 +14,7 @@ use super::money::canonical_decimal;
 
 /// The first word of every hashed entry.
 const VERSION: &str = "fis-entry-v1";
-/// What the first entry of a tenant points back to.
+/// The hash that the first entry of a tenant points back to.
 pub const GENESIS: &str = "0000000000000000000000000000000000000000000000000000000000000000";
 
 /// The end of a tenant's chain.
@@ -31,7 +31,7 @@ impl ChainHead {
     }
 }
 
-/// Where an entry came from: the event and the message that carried it.
+/// The origin of an entry: the event and the message that carried it.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Provenance {
     pub tenant_id: TenantId,
@@ -146,7 +146,7 @@ pub fn instant_text(instant: DateTime<Utc>) -> String {
 /// `<length in bytes>:<bytes>,` and again: no text can pretend to be two.
 struct Netstrings {
     bytes: Vec<u8>,
-    /// Where a value is written down before its length is known; an entry has dozens.
+    /// The buffer in which a value is written down before its length is known; an entry has dozens.
     scratch: String,
 }
 

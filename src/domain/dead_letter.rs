@@ -49,7 +49,7 @@ pub fn dead_letter_id<'a>(
     format!("dl_{}", hex::encode(digest.get(..10).unwrap_or(&digest)))
 }
 
-/// What a payload says it is worth, where it says so in the usual words.
+/// Reads the money that a payload says it is worth, where it says so in the usual words.
 #[must_use]
 pub fn money_of(payload: &Json<'_>) -> Option<(Decimal, Currency)> {
     let currency = match payload.get("currency")? {

@@ -5,12 +5,12 @@ use std::fmt;
 
 use super::waits_for::WaitsFor;
 
-/// What becomes of an event that fails for a reason.
+/// The fate of an event that fails for a reason.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Disposition {
-    /// It may succeed later, without anybody touching the event: stored with a due time and retried.
+    /// The event may succeed later, without anybody touching it: stored with a due time and retried.
     Hold,
-    /// It cannot succeed as it is: rejected to the dead letters.
+    /// The event cannot succeed as it is: rejected to the dead letters.
     Reject,
 }
 
@@ -131,7 +131,7 @@ impl serde::Serialize for Reason {
 pub struct Failure {
     pub reason: Reason,
     pub detail: String,
-    /// Where it may succeed later: when.
+    /// The thing that the event waits for, where it may succeed later.
     pub waits_for: Option<WaitsFor>,
 }
 

@@ -86,7 +86,7 @@ pub struct BalancedEntry {
     lines: Vec<Line>,
 }
 
-/// What an entry is made of, for the chain.
+/// The parts of an entry, for the chain.
 pub struct EntryParts {
     pub accounting_date: NaiveDate,
     pub original_date: Option<NaiveDate>,

@@ -28,7 +28,7 @@ pub struct RawMessage<'a, 'h> {
     pub header: &'h dyn Fn(&str) -> Option<&'a str>,
 }
 
-/// How the event was written down.
+/// The form in which the event was written down.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Dialect {
     Canonical,
@@ -61,7 +61,7 @@ pub struct InboundEvent<'a> {
     pub payload_hash: String,
 }
 
-/// What could be read of an event that could not be decoded: enough for an admin to find it.
+/// The parts that could be read of an event that could not be decoded: enough for an admin to find it.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Identity {
     pub tenant_id: Option<TenantId>,

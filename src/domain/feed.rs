@@ -45,7 +45,7 @@ pub struct FaultAt {
     pub fault: FeedFault,
 }
 
-/// What a message was to the proof.
+/// The role of a message in the proof.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Taken {
     /// The next entry of its tenant.
@@ -58,7 +58,7 @@ pub enum Taken {
     Other,
 }
 
-/// What is proven of one tenant.
+/// The facts that are proven of one tenant.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct TenantProof {
     pub first: i64,
@@ -67,13 +67,13 @@ pub struct TenantProof {
     pub hash: String,
     pub repeats: u64,
     pub earlier: u64,
-    /// What the first entry says about the one before it.
+    /// The hash that the first entry names for the one before it.
     before: String,
     /// Of every body from `first` to `last`.
     bodies: Vec<Fingerprint>,
 }
 
-/// What a feed has proven so far.
+/// The facts that a feed has proven so far.
 #[derive(Debug, Default)]
 pub struct Proof {
     /// Only this tenant is looked at.

@@ -12,7 +12,7 @@ pub const AMOUNT_MAX: Decimal = Decimal::from_parts(0xA4C6_8000, 0x0003_8D7E, 0,
 /// Converted amounts are below 10^18, whatever the rate: the sum of 10,000 lines stays exact.
 pub const BASE_AMOUNT_MAX: Decimal = Decimal::from_parts(0xA764_0000, 0x0DE0_B6B3, 0, false, 0);
 
-/// What a message says it is worth; `None` where it names no amount or no currency that can be read.
+/// The money that a message says it is worth; `None` where it names no amount or no currency that can be read.
 pub type Worth = Option<(Decimal, Currency)>;
 
 /// An ISO 4217 currency with its minor units.

@@ -102,7 +102,7 @@ struct RejectedData<'a> {
     dead_letter_id: &'a str,
 }
 
-/// As the journal hands it back: a zero comes without its decimals, and what is announced before it was read must have the same bytes.
+/// The amount as the journal hands it back: a zero comes without its decimals, and what is announced before it was read must have the same bytes.
 fn stored_text(amount: Decimal) -> String {
     if amount.is_zero() { "0".to_owned() } else { amount.to_string() }
 }

@@ -7,7 +7,7 @@ use chrono_tz::Tz;
 use super::disposition::{Failure, Reason};
 use super::waits_for::WaitsFor;
 
-/// What to do with an event dated where no period is open.
+/// The treatment of an event dated where no period is open.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum LateEvents {
     Reject,

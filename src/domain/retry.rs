@@ -30,7 +30,7 @@ const DELAY_SECONDS_MAX: u64 = 30 * 86_400;
 const RETRIES_MAX: u32 = 1_000;
 
 impl RetryPolicy {
-    /// What is wrong with a policy that somebody wrote down; the bounds are those of the configuration. Without them a
+    /// Tells the fault of a policy that somebody wrote down; the bounds are those of the configuration. Without them a
     /// due time could lie beyond what a calendar holds.
     #[must_use]
     pub fn fault(&self) -> Option<&'static str> {

@@ -6,7 +6,7 @@ use rust_decimal::Decimal;
 use super::ids::AccountCode;
 use super::money::Currency;
 
-/// What an account took in one currency.
+/// The sums that an account took in one currency.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct AccountSum {
     pub account: AccountCode,

@@ -53,7 +53,7 @@ struct KeyValue<'a> {
     ledger: &'a str,
 }
 
-/// What is read of it again.
+/// The value of a key, as far as it is read again.
 #[derive(Deserialize)]
 #[serde(rename_all = "camelCase")]
 struct Found<'a> {
@@ -64,7 +64,7 @@ struct Found<'a> {
     ledger: Cow<'a, str>,
 }
 
-/// What became of the event.
+/// The outcome of the event.
 #[derive(Debug, Serialize)]
 #[serde(untagged)]
 pub enum Response<'a> {
@@ -94,7 +94,7 @@ impl Key<'_> {
     }
 }
 
-/// What Redis says of a batch.
+/// The answer of Redis about a batch.
 #[derive(Default)]
 pub struct Claims {
     /// By key: known to be posted in this ledger with the same content.
@@ -164,7 +164,7 @@ fn is_posted(value: &str, payload_hash: &str, ledger: &str) -> bool {
     })
 }
 
-/// What a key is to say after the commit.
+/// The status and the response that a key is to hold after the commit.
 pub struct Mark<'a> {
     pub key: Key<'a>,
     pub status: Status,

@@ -92,7 +92,7 @@ async fn begin(redis: &Redis, key: &str, position: i64, anew: bool) -> Option<i6
     FromRedisValue::from_redis_value(answers.into_iter().last()?).ok()?
 }
 
-/// Whether the entry is where Redis remembers it. `None`: nobody can say.
+/// Tells whether the entry is where Redis remembers it. `None`: nobody can say.
 async fn has(postgres: &Postgres, entry: Option<&str>) -> Option<bool> {
     let Some(entry) = entry else { return Some(true) };
     let mut parts = entry.splitn(3, ' ');
@@ -107,7 +107,7 @@ async fn read(redis: &Redis, key: &str) -> Option<(Option<i64>, Option<i64>, Opt
     FromRedisValue::from_redis_value(values).ok()
 }
 
-/// How far a commit has brought the ledger: the position in its write-ahead log, and the commit's last entry.
+/// The point that a commit has brought the ledger to: the position in its write-ahead log, and the commit's last entry.
 #[derive(Debug, Clone, Copy)]
 pub struct Reached<'a> {
     pub position: i64,

@@ -21,14 +21,14 @@ const RECENT: u64 = 16;
 /// A batch of more events than this was waited for by a backlog: its lane is after throughput, and the weights share that out.
 const CROWD: usize = 50;
 
-/// How a lane behaves towards those of greater weight.
+/// The behaviour of a lane towards the lanes of greater weight.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Precedence {
     /// None of them is at work.
     Free,
     /// One of them has a backlog: the turns share by weight. Its batches wait for whatever is being posted, so that should be short.
     Short,
-    /// They have no backlog, and their events should not wait at all. They are due so many times the time that this lane takes.
+    /// The lanes of greater weight have no backlog, and their events should not wait at all. They are due so many times the time this lane takes.
     Pausing(u32),
 }
 
@@ -56,7 +56,7 @@ impl Turns {
         }
     }
 
-    /// What the lanes of greater weight that are at work ask of this one.
+    /// The precedence that the lanes of greater weight that are at work ask of this one.
     #[must_use]
     pub fn precedence(&self, lane: Lane) -> Precedence {
         self.state().precedence(lane)
@@ -93,7 +93,7 @@ struct State<W> {
 
 struct Queue<W> {
     weight: u64,
-    /// When the lane's last batch ends, in the common time.
+    /// The end of the lane's last batch, in the common time.
     end: u64,
     waiting: VecDeque<(u64, W)>,
     /// The number of its last turn; none yet is 0.

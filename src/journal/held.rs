@@ -18,7 +18,7 @@ use crate::store::outbox::{self, RELEASED_MAX};
 pub enum Released {
     #[serde(rename = "released")]
     Now,
-    /// It is due, or on its way back already.
+    /// The event is due, or on its way back already.
     #[serde(rename = "due already")]
     Before,
     #[serde(rename = "not held")]

@@ -30,7 +30,7 @@ pub struct Handover {
 struct Kept {
     /// The connections that had been made when these were posted.
     connections: u64,
-    /// As they were posted, which is about the order in which they leave.
+    /// The entries in the order in which they were posted, which is about the order in which they leave.
     entries: VecDeque<ChainedEntry>,
 }
 

@@ -40,7 +40,7 @@ pub struct Mirror {
     pub postgres: Postgres,
     pub amqp: config::Amqp,
     pub settings: MirrorSettings,
-    /// How often it looks for new entries; the bell of the commits belongs to the relay.
+    /// The interval at which the mirror looks for new entries; the bell of the commits belongs to the relay.
     pub poll: Duration,
     pub health: Health,
 }

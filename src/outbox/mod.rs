@@ -21,7 +21,7 @@ use crate::domain::names::{SEQUENCE_HEADER, TENANT_HEADER, TRACEPARENT_HEADER};
 use crate::domain::outbound::{CONTENT_TYPE, OutboundEvent};
 use crate::platform::amqp::Properties;
 
-/// How long an instance that is not the owner waits before it asks again: about a second, and not all at once.
+/// The time that an instance that is not the owner waits before it asks again: about a second, and not all at once.
 fn stand_by() -> Duration {
     Duration::from_millis(fastrand::u64(750..=1250))
 }
@@ -52,7 +52,7 @@ pub fn properties(event: &OutboundEvent) -> Properties {
     }
 }
 
-/// The same, as the outbox stores it.
+/// The message properties of an outbound event, as the outbox stores them.
 #[must_use]
 pub fn properties_text(event: &OutboundEvent) -> String {
     properties(event).to_text()

@@ -23,7 +23,7 @@ const REST: u32 = 16;
 /// Tenants whose heads are remembered; more are forgotten together.
 const TENANTS_MAX: usize = 1_000;
 
-/// Where the chains end once everything that is decided is written.
+/// The ends of the chains once everything that is decided is written.
 #[derive(Default)]
 pub struct Ahead(Mutex<State>);
 
@@ -36,7 +36,7 @@ struct State {
 }
 
 impl Ahead {
-    /// What a batch left behind, or will.
+    /// Remembers the ends of the chains that a batch left behind, or will.
     fn learn(&self, heads: &Heads) {
         self.with(|state| {
             if state.heads.len() > TENANTS_MAX {
@@ -46,7 +46,7 @@ impl Ahead {
         });
     }
 
-    /// What a prepared batch has found in its turn. Where it was moved, so will be those that were decided behind it.
+    /// Takes in whether a prepared batch was moved in its turn. Where it was moved, so will be those that were decided behind it.
     fn found(&self, posted: &Committed) {
         self.with(|state| state.unsure = posted.moved);
         if posted.moved {
@@ -58,7 +58,7 @@ impl Ahead {
         self.with(|state| *state = State { rest: REST, ..State::default() });
     }
 
-    /// Whether this batch may be prepared; counts those that may not.
+    /// Tells whether this batch may be prepared; counts those that may not.
     fn may_prepare(&self) -> bool {
         self.with(|state| {
             let may = state.rest == 0;

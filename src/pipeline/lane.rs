@@ -65,7 +65,7 @@ pub struct Batons {
     pub settled: Baton,
 }
 
-/// What the batch that was sent last will pass on.
+/// The batons that the batch that was sent last will pass on.
 #[derive(Default)]
 struct Last {
     prepared: Option<oneshot::Receiver<()>>,
@@ -264,7 +264,7 @@ impl LaneBatches {
         Ok(())
     }
 
-    /// How it ended, with `own` as the receiver's side of it.
+    /// Tells how the lane ended, with `own` as the receiver's side of the end.
     pub async fn end(mut self, own: Result<(), AmqpError>) -> Result<(), PipelineError> {
         self.clear().await;
         if let Some(panic) = self.panic.take().and_then(|error| error.try_into_panic().ok()) {

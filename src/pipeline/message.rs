@@ -65,7 +65,7 @@ impl<'a> Message<'a> {
         self.event.identity.tenant_id.as_ref()
     }
 
-    /// When it came and what it says it is worth. The day that it is about is read only where it may not be posted: the
+    /// The arrival of the message: when it came and what it says it is worth. The day that it is about is read only where it may not be posted: the
     /// journal knows the others'. A tenant without books has no zone but UTC.
     pub fn arrival(&self, books: Option<&Books>, event: Option<&InboundEvent<'_>>) -> Arrival {
         let day = |instant: DateTime<Utc>| {
@@ -101,7 +101,7 @@ impl<'a> Message<'a> {
         }
     }
 
-    /// It says that it is the replay of a dead letter, so PostgreSQL must see it: only there can the letter be resolved.
+    /// Tells whether the message says that it is the replay of a dead letter. PostgreSQL must see a replay: only there can the letter be resolved.
     pub fn is_replay(&self) -> bool {
         self.delivery.properties.header(LETTER_HEADER).is_some()
     }

@@ -26,7 +26,7 @@ pub(super) struct Poster {
     pub posters: usize,
     pub turns: Turns,
     pub ahead: Ahead,
-    /// How long deliveries are held while PostgreSQL is away before the session is given up once.
+    /// The time for which deliveries are held while PostgreSQL is away before the session is given up once.
     pub hold: Duration,
 }
 
@@ -63,7 +63,7 @@ impl Pipeline {
         Ok(all)
     }
 
-    /// As often as it takes: stale books map again, an outage is sat out, poison is isolated.
+    /// Posts a share, as often as it takes: stale books map again, an outage is sat out, poison is isolated.
     async fn post_share<'e>(
         &self,
         lane: Lane,

@@ -31,7 +31,7 @@ impl Event<'_> {
 /// The reader of deliveries.
 pub(super) struct Reader {
     pub default_tenant: Option<TenantId>,
-    /// How often this process gave deliveries back because PostgreSQL was away: the broker counted that, we do not.
+    /// The number of times this process gave deliveries back because PostgreSQL was away: the broker counted that, we do not.
     pub forgiven: AtomicI64,
 }
 

@@ -9,7 +9,7 @@ use crate::platform::amqp::Delivery;
 use crate::platform::mutants::{self, mutant};
 
 impl Pipeline {
-    /// Whether a batch is to be settled before it travels.
+    /// Tells whether a batch is to be settled before it travels.
     pub(super) fn tells_too_early(&self, lane: Lane, batch: &[Delivery]) -> bool {
         let books = self.mapper.books.view();
         let may_be_held = |event: &Event<'_>| match self.mapper.item(event, &books).step {

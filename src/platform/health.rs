@@ -31,7 +31,7 @@ impl Part {
         }
     }
 
-    /// Whether work stops without it. Without Redis everything goes on, slower; without the mirror, the main feed alone.
+    /// Tells whether work stops without this part. Without Redis everything goes on, slower; without the mirror, the main feed alone.
     #[must_use]
     pub fn is_needed(self) -> bool {
         match self {
@@ -68,7 +68,7 @@ impl Health {
         self.parts.lock().ok()?.get(&part)?.clone()
     }
 
-    /// It is no longer in use.
+    /// Forgets a part that is no longer in use.
     pub fn forget(&self, part: Part) {
         let Ok(mut parts) = self.parts.lock() else { return };
         parts.remove(&part);

@@ -21,7 +21,7 @@ mutants! {
     RETURN_IGNORED "return_ignored" "A message that came back counts as confirmed.";
 }
 
-/// Whether this bug is switched on.
+/// Tells whether this bug is switched on.
 #[cfg(feature = "mutants")]
 #[must_use]
 pub fn mutant(name: &str) -> bool {

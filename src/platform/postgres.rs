@@ -17,7 +17,7 @@ mod work;
 pub use numeric::Numeric;
 pub use work::Work;
 
-/// What a failed statement means for the work it was part of.
+/// The meaning of a failed statement for the work it was part of.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Fault {
     /// The store is away, full, locked or in fail-over: hold everything and try again. It says nothing about the data.
@@ -66,10 +66,10 @@ pub enum PostgresError {
 #[derive(Clone)]
 pub struct Postgres {
     pub pool: PgPool,
-    /// How often a connection was made.
+    /// The number of connections that were made.
     connections: Arc<AtomicU64>,
     kept: Arc<Mutex<Vec<Kept>>>,
-    /// How long `run` waits for a piece of work; `None` in a command.
+    /// The longest time that `run` waits for a piece of work; `None` in a command.
     answer_limit: Option<Duration>,
 }
 
@@ -145,13 +145,13 @@ impl Postgres {
         Ok(Self { pool, connections, kept: Arc::default(), answer_limit })
     }
 
-    /// How often a connection was made: as long as it stays the same, the server behind it is the same too.
+    /// The number of connections that were made: as long as it stays the same, the server behind them is the same too.
     #[must_use]
     pub fn connections(&self) -> u64 {
         self.connections.load(Ordering::SeqCst)
     }
 
-    /// Whether it answers at all; makes a new connection where the old ones are dead.
+    /// Asks PostgreSQL whether it answers at all; makes a new connection where the old ones are dead.
     ///
     /// # Errors
     /// It does not.
@@ -170,7 +170,7 @@ impl Postgres {
     }
 }
 
-/// Whether any other `fis` is connected to the same database.
+/// Tells whether any other `fis` is connected to the same database.
 ///
 /// # Errors
 /// The database is away.

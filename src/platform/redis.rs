@@ -10,7 +10,7 @@ use deadpool_redis::{Manager, Pool, Runtime};
 
 use super::config;
 
-/// How long Redis is left alone after a failure: long enough not to slow posting, short enough to come back unnoticed.
+/// The time that Redis is left alone after a failure: long enough not to slow posting, short enough to come back unnoticed.
 const REST: Duration = Duration::from_secs(1);
 /// Pipelines are short and the connection is multiplexed.
 const CONNECTIONS_MAX: usize = 4;

@@ -36,7 +36,7 @@ impl Signer {
         hex::encode(self.0.sign(text.as_bytes()))
     }
 
-    /// Whether this key made the signature.
+    /// Tells whether this key made the signature.
     #[must_use]
     pub fn made(&self, text: &str, signature: &str) -> bool {
         let Ok(signature) = hex::decode(signature) else { return false };

@@ -28,15 +28,15 @@ const PROBE_WORK: Work = Work::of("service.probe");
 /// The count of open dead letters.
 const LETTERS_WORK: Work = Work::of("service.letters");
 
-/// How often running instances look for newer books, well within the promised two seconds.
+/// The interval at which running instances look for newer books, well within the promised two seconds.
 const BOOKS_POLL: Duration = Duration::from_secs(1);
-/// How often the parts that nobody talks to are asked whether they are there.
+/// The interval at which the parts that nobody talks to are asked whether they are there.
 const PROBE: Duration = Duration::from_secs(2);
 /// The longest pause between two attempts at a session: posting is to go on within 5 s of PostgreSQL's return.
 const SESSION_BACKOFF_MAX: Duration = Duration::from_secs(2);
-/// How often the open dead letters are counted.
+/// The interval at which the open dead letters are counted.
 const LETTERS: Duration = Duration::from_secs(15);
-/// Where they are so many that it takes a while, it takes no more than this part of the time.
+/// The count takes no more than one part in so many of the time, where the letters are so many that it takes a while.
 const LETTERS_PART: u32 = 100;
 
 pub async fn watch_books(edges: &Edges, stop: &CancellationToken) {

@@ -100,7 +100,7 @@ pub struct Unannounced {
     pub entries: i64,
 }
 
-/// What the feed has still to announce of a tenant; `None`: nothing.
+/// Finds the entries of a tenant that the feed has still to announce; `None`: there are none.
 ///
 /// # Errors
 /// The database is away.

@@ -161,7 +161,7 @@ pub struct HeldEvent {
     pub last_held_at: DateTime<Utc>,
 }
 
-/// Which held events; `None` means all.
+/// A filter of held events; `None` means all.
 #[derive(Debug, Clone, Default)]
 pub struct HeldFilter {
     pub tenant: Option<TenantId>,
@@ -216,7 +216,7 @@ pub(super) fn held_event(row: &PgRow) -> Result<HeldEvent, sqlx::Error> {
     })
 }
 
-/// Which of these events of a tenant are held.
+/// Finds the held ones among these events of a tenant.
 ///
 /// # Errors
 /// The database is away.

@@ -21,7 +21,7 @@ pub async fn position(db: &mut PgConnection) -> Result<(String, i64), sqlx::Erro
     Ok((row.try_get("epoch")?, row.try_get("position")?))
 }
 
-/// Whether the ledger has this very entry in this place.
+/// Tells whether the ledger has this very entry in this place.
 ///
 /// # Errors
 /// The database is away.
@@ -30,7 +30,7 @@ pub async fn has_entry(db: &mut PgConnection, tenant: &str, seq: i64, hash: &str
     sqlx::query_scalar(found).bind(tenant).bind(seq).bind(hash).fetch_one(db).await
 }
 
-/// Whether a posting could begin: the head of the ledger can be locked. A standby, a read-only server or a missing right
+/// Checks that a posting could begin: the head of the ledger can be locked. A standby, a read-only server or a missing right
 /// answer every `select` and refuse this.
 ///
 /// # Errors

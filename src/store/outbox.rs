@@ -167,7 +167,7 @@ pub async fn remove(db: &mut PgConnection, road: Road, ids: &[i64]) -> Result<()
     Ok(())
 }
 
-/// What still has to leave.
+/// The outbox rows that still have to leave.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Backlog {
     pub pending: i64,

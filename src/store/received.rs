@@ -10,7 +10,7 @@ use sqlx::PgConnection;
 use crate::domain::ids::TenantId;
 use crate::domain::money::Worth;
 
-/// What became of a received message.
+/// The outcome of a received message.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, serde::Serialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Outcome {

@@ -6,7 +6,7 @@ use std::process::{Command, ExitStatus, Stdio};
 
 use crate::say::{Done, OrDie, Stop};
 
-/// Whether a command that nobody listens to succeeds.
+/// Tells whether a command that nobody listens to succeeds.
 pub fn succeeds(command: &mut Command) -> bool {
     command.stdin(Stdio::null()).stdout(Stdio::null()).stderr(Stdio::null());
     command.status().is_ok_and(|status| status.success())

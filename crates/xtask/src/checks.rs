@@ -97,7 +97,7 @@ fn cargo_test(place: &Place, words: &[&str], args: &[OsString]) -> Command {
     command
 }
 
-/// Whether `--no-run` can stand before these arguments. cargo refuses it beside `--doc` and beside itself.
+/// Tells whether `--no-run` can stand before these arguments. cargo refuses it beside `--doc` and beside itself.
 fn takes_no_run(args: &[OsString]) -> bool {
     let own = args.iter().take_while(|arg| *arg != "--");
     !own.into_iter().any(|arg| ["--doc", "--no-run", "--help", "-h"].iter().any(|word| arg == word))

@@ -35,7 +35,7 @@ pub fn remove(path: &Path) -> Done {
     }
 }
 
-/// Whether two paths lead to one file or folder. A process in another root knows a folder by another path.
+/// Tells whether two paths lead to one file or folder. A process in another root knows a folder by another path.
 pub fn same(one: &Path, other: &Path) -> bool {
     use std::os::unix::fs::MetadataExt;
     let identity = |path: &Path| fs::metadata(path).map(|meta| (meta.dev(), meta.ino())).ok();

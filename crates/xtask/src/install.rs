@@ -82,7 +82,7 @@ every ./dev command uses those."
     )))
 }
 
-/// Whether we are root or may become it. With a terminal, sudo may ask for the password.
+/// Tells whether we are root or may become it. With a terminal, sudo may ask for the password.
 pub fn can_be_root() -> bool {
     if is_root() {
         return true;

@@ -23,13 +23,13 @@ pub struct Place {
     pub root: PathBuf,
     /// The state directory, without links.
     pub dir: PathBuf,
-    /// Where cargo builds.
+    /// The directory where cargo builds.
     pub target: PathBuf,
     /// Another system in a directory, whose RabbitMQ runs instead of this system's (`FIS_DEV_RABBITMQ_ROOT`).
     pub other_root: Option<PathBuf>,
     pub ports: Ports,
     pub given: Given,
-    /// Whether the broker has three nodes.
+    /// The broker has three nodes.
     pub cluster: bool,
 }
 
@@ -135,7 +135,7 @@ fn hash_of(path: &Path) -> u32 {
     bytes.iter().fold(0x811c_9dc5, |hash, byte| (hash ^ u32::from(*byte)).wrapping_mul(0x0100_0193))
 }
 
-/// Whether we are root. The kernel gives `/proc/self` to the user whose rights the process has.
+/// Tells whether we are root. The kernel gives `/proc/self` to the user whose rights the process has.
 pub fn is_root() -> bool {
     use std::os::unix::fs::MetadataExt;
     std::fs::metadata("/proc/self").is_ok_and(|meta| meta.uid() == 0)

@@ -62,7 +62,7 @@ impl Ports {
         self.number(&server.main_port())
     }
 
-    /// Whether the broker was made a cluster. It stays one.
+    /// Tells whether the broker was made a cluster. It stays one.
     pub fn is_cluster(&self) -> bool {
         self.get("amqp2").is_some()
     }

@@ -91,7 +91,7 @@ pub fn runs(place: &Place, server: Server) -> bool {
     main_pid(place, server).is_some()
 }
 
-/// Whether that process is the one that listens on that port. An answer on the port alone may be somebody else's.
+/// Tells whether that process is the one that listens on that port. An answer on the port alone may be somebody else's.
 pub fn listens_on(pid: u32, port: u16) -> bool {
     let table = ports::socket_table();
     let sockets: Vec<PathBuf> =

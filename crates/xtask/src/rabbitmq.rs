@@ -15,7 +15,7 @@ use crate::redis::connect;
 use crate::say::{Done, OrDie, die};
 use crate::server::{NODES, Server};
 
-/// As in ops/rabbitmq-cluster.conf.
+/// The broker's settings for a cluster, as in ops/rabbitmq-cluster.conf.
 const CLUSTER_CONF: &str = "
 cluster_partition_handling = pause_minority
 net_ticktime = 15

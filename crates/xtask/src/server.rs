@@ -101,7 +101,7 @@ impl Server {
         }
     }
 
-    /// Whether a process of that name may be one of the server's. It keeps a shell or an editor that somebody has open in a data
+    /// Tells whether a process of that name may be one of the server's. It keeps a shell or an editor that somebody has open in a data
     /// directory from being taken for the server.
     pub fn goes_by(self, process: &str) -> bool {
         match self {

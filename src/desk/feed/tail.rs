@@ -20,7 +20,7 @@ pub struct TailFeed {
     pub tenant: Option<TenantId>,
     /// The number of events after which it stops.
     pub limit: Option<u64>,
-    /// It stops at the end of what is there, instead of waiting for more.
+    /// The reading stops at the end of what is there, instead of waiting for more.
     pub once: bool,
 }
 

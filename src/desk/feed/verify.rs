@@ -14,7 +14,7 @@ use crate::platform::config::Config;
 
 /// A queue is read without taking anything from it, so all of it is on its way to us at once.
 const QUEUE_MESSAGES_MAX: u16 = 65_000;
-/// Where a message has been given back so often, reading its queue once more could lose it: a quorum queue of RabbitMQ 4
+/// The number of times given back at which reading a message's queue once more could lose the message: a quorum queue of RabbitMQ 4
 /// drops a message after twenty times.
 const GIVEN_BACK_MAX: i64 = 10;
 /// The number of messages of a queue after which `progress` hears something.

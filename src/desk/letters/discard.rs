@@ -21,7 +21,7 @@ const LETTERS_FREE: i64 = 100;
 pub struct SelectedLetters {
     pub letters: i64,
     pub money: LetterMoney,
-    /// They are too many, or worth too much, to be discarded without a confirmation.
+    /// The letters are too many, or worth too much, to be discarded without a confirmation.
     pub needs_confirmation: bool,
 }
 

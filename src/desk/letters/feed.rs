@@ -143,7 +143,7 @@ impl Feed<'_> {
         Ok(None)
     }
 
-    /// How many may be sent now, where so many may be under way.
+    /// The number of letters that may be sent now, where as many as `window` may be under way.
     fn room(&self, now: &Progress, window: i64) -> i64 {
         let free = (window - now.under_way()).clamp(0, STEP);
         if !self.canary {
@@ -169,7 +169,7 @@ impl Feed<'_> {
 /// `--rate`: at most a quarter of a second's worth at once.
 struct Pace {
     rate: Option<i64>,
-    /// What may be sent now, in parts of a `LETTER`.
+    /// The letters that may be sent now, in parts of a `LETTER`.
     saved: i64,
     since: Instant,
 }

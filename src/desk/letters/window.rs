@@ -4,14 +4,14 @@
 
 use std::time::{Duration, Instant};
 
-/// What is under way is worth so much of the service's time. Longer than an idle road from step to outcome, or it would be the
+/// The service's time that the letters under way are worth. Longer than an idle road from step to outcome, or it would be the
 /// window that limits the speed.
 const WORTH: Duration = Duration::from_millis(500);
 /// A speed is told by at least so long a time.
 const SPAN: Duration = Duration::from_millis(150);
 /// Enough to find out how fast it goes.
 const LETTERS_MIN: i64 = 200;
-/// Whatever the speed: a few windows of the relay.
+/// The most letters under way, whatever the speed: a few windows of the relay.
 pub const LETTERS_MAX: i64 = 20_000;
 
 pub struct Window {
@@ -26,7 +26,7 @@ impl Window {
         Self { letters: LETTERS_MIN, heard, since: now }
     }
 
-    /// As wide as it can be: nobody listens, so nothing is learned.
+    /// Opens a window as wide as it can be: nobody listens, so nothing is learned.
     pub fn open(now: Instant) -> Self {
         Self { letters: LETTERS_MAX, heard: i64::MAX, since: now }
     }

@@ -14,9 +14,9 @@ use crate::domain::expr::closest;
 #[derive(Debug, Clone)]
 pub struct Text {
     pub value: String,
-    /// Where the value begins, which is at its opening quote.
+    /// The place where the value begins, which is at its opening quote.
     pub at: usize,
-    /// Where its first character stands, if the file spells it without escapes.
+    /// The place of its first character, if the file spells it without escapes.
     inside: Option<usize>,
 }
 
@@ -28,13 +28,13 @@ impl Text {
         Self { value: value.to_owned(), at, inside }
     }
 
-    /// Where the character at this offset of the value stands; the value's start where escapes forbid to count.
+    /// The place of the character at this offset of the value; the value's start where escapes forbid to count.
     #[must_use]
     pub fn place_of(&self, offset: usize) -> usize {
         self.inside.map_or(self.at, |inside| inside + offset.min(self.value.len()))
     }
 
-    /// Whether an offset can be shown as a place of its own.
+    /// Tells whether an offset can be shown as a place of its own.
     #[must_use]
     pub fn is_plain(&self) -> bool {
         self.inside.is_some()

@@ -74,7 +74,7 @@ pub struct Account {
     pub closed: bool,
 }
 
-/// What becomes of an event that no rule matches.
+/// The fate of an event that no rule matches.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Unmatched {
     Reject,
@@ -142,7 +142,7 @@ impl Books {
         Ok(account)
     }
 
-    /// What the books make of an event. The first rule that matches wins, in file order.
+    /// Maps an event by the books. The first rule that matches wins, in file order.
     ///
     /// # Errors
     /// The event cannot be booked, or not yet; the reason says which.

@@ -43,7 +43,7 @@ pub struct Plan {
 }
 
 impl Plan {
-    /// What becomes of `before` when `after` is applied; everything is added where there is nothing before.
+    /// The changes that `after` makes to `before` when it is applied; everything is added where there is nothing before.
     #[must_use]
     pub fn between(before: Option<&Books>, after: &Books) -> Self {
         let before = before.map(outline).unwrap_or_default();

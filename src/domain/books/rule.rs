@@ -59,7 +59,7 @@ pub struct LineRule {
     pub when: Option<Expr>,
 }
 
-/// What the books make of an event.
+/// The result of mapping an event by the books.
 #[derive(Debug)]
 pub enum Mapped {
     Ignored,
@@ -212,7 +212,7 @@ pub(super) fn occurred_text(event: &InboundEvent<'_>) -> Option<String> {
 
 static MISSING: Json<'static> = Json::Null;
 
-/// What expressions see of an event. Bound in the order of `ROOTS`, which makes look-ups cheapest. What the event lacks is null.
+/// The part of an event that expressions see. Bound in the order of `ROOTS`, which makes look-ups cheapest. What the event lacks is null.
 pub(super) fn scope<'a>(event: &'a InboundEvent<'a>, occurred_at: Option<&'a str>) -> Scope<'a> {
     let mut scope = Scope::new();
     scope.bind_json("payload", &event.payload);

@@ -19,7 +19,7 @@ use crate::domain::period::{Calendar, Period};
 
 /// A chart beyond this is a mistake in the generator that wrote it.
 const ACCOUNTS_MAX: usize = 200_000;
-/// What follows the first broken lines is mostly their echo.
+/// The most syntax mistakes that are told; those behind the first broken lines are mostly their echo.
 const SYNTAX_MISTAKES_MAX: usize = 20;
 
 pub(super) fn parse(text: &str, version: i32) -> Result<Books, Vec<Mistake>> {
@@ -154,7 +154,7 @@ impl Compiler<'_> {
         self.mistakes.add(at, place, format!("unknown account `{code}`{hint}"));
     }
 
-    /// What conversion leaves over is in the base currency, so its account must take that.
+    /// Finds the rounding account. What conversion leaves over is in the base currency, so this account must take that.
     fn rounding_account(&mut self, text: &Text, base: Option<Currency>) -> Option<AccountCode> {
         let place = "rounding_account";
         self.known_account(place, text.at, &text.value);

@@ -23,7 +23,7 @@ impl TopicPattern {
         Self(text.split('.').map(word).collect())
     }
 
-    /// As the books file spells it.
+    /// The text of the pattern, as the books file spells it.
     #[must_use]
     pub fn text(&self) -> String {
         let word = |word: &Word| match word {

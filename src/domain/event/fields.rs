@@ -15,7 +15,7 @@ use crate::domain::names::TENANT_HEADER;
 /// A batch beyond this is a mistake.
 const BATCH_SIZE_MAX: i64 = 100_000_000;
 
-/// What the dialects call the id, the tenant, the type, the time and the correlation.
+/// The names that the dialects give the id, the tenant, the type, the time and the correlation.
 const CANONICAL: [&str; 5] = ["eventId", "tenantId", "eventType", "occurredAt", "correlationId"];
 const SNAKE_CASE: [&str; 5] = ["event_id", "tenant_id", "event_type", "timestamp", "correlation_id"];
 const CLOUD_EVENT: [&str; 5] = ["id", "tenantid", "type", "time", "correlationid"];

@@ -54,7 +54,7 @@ impl<'a> Exporter<'a> {
         Self { format, books, names: AccountNames::of(books) }
     }
 
-    /// What stands before the first entry. `currencies` are all that occur.
+    /// The text before the first entry. `currencies` are all that occur.
     #[must_use]
     pub fn head(&self, currencies: &[Currency]) -> String {
         match self.format {

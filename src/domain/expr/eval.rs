@@ -55,7 +55,7 @@ impl<'v> Run<'v, '_> {
         }
     }
 
-    /// Whether one of the conditions is `wanted`; those behind it are not looked at.
+    /// Tells whether one of the conditions is `wanted`; those behind it are not looked at.
     fn find(&mut self, conditions: &'v [Node], wanted: bool) -> Ran<bool> {
         for condition in conditions {
             if self.truth(condition)? == wanted {

@@ -14,9 +14,9 @@ use crate::domain::json::Json;
 pub(super) struct Absent {
     /// Steps up to and including the one that failed.
     steps: usize,
-    /// What the failing step met: `None` where the member or element is just not there.
+    /// The kind of value that the failing step met: `None` where the member or element is just not there.
     met: Option<&'static str>,
-    /// Which element each `[*]` was at, the innermost first.
+    /// The index of the element that each `[*]` was at, the innermost first.
     indexes: Vec<usize>,
 }
 
@@ -25,7 +25,7 @@ pub(super) enum Looked<'v> {
     Absent(Absent),
 }
 
-/// What stands at the end of a path, not read as a value yet: `exists` may ask about a number of any length.
+/// The content at the end of a path, not read as a value yet: `exists` may ask about a number of any length.
 pub(super) enum Found<'v> {
     Json(&'v Json<'v>),
     Text(&'v str),

@@ -89,7 +89,7 @@ impl Expr {
         self.roots.iter().map(AsRef::as_ref)
     }
 
-    /// Whether this expression reads that root; `item` outside `each` is a mistake in the books.
+    /// Tells whether this expression reads that root; `item` outside `each` is a mistake in the books.
     #[must_use]
     pub fn uses(&self, root: &str) -> bool {
         self.roots().any(|used| used == root)

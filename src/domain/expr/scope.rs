@@ -6,7 +6,7 @@ use crate::domain::json::Json;
 /// Roots a usual scope has (payload, item, and the five of the envelope), so that it is allocated once.
 const ROOTS_USUAL: usize = 8;
 
-/// What a root name stands for.
+/// The value that a root name stands for.
 #[derive(Debug, Clone, Copy)]
 pub enum Root<'a> {
     Json(&'a Json<'a>),
@@ -44,7 +44,7 @@ impl<'a> Scope<'a> {
         self.bind(name, Root::Text(text));
     }
 
-    /// What `name` stands for. `hint` is where it probably is.
+    /// Looks up the value that `name` stands for. `hint` is where it probably is.
     pub(super) fn look_up(&self, name: &str, hint: usize) -> Option<Root<'a>> {
         match self.bound.get(hint) {
             Some((bound, root)) if *bound == name => Some(*root),

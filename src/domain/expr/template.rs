@@ -86,7 +86,7 @@ impl Template {
         self.expressions().flat_map(Expr::roots)
     }
 
-    /// Whether this template reads that root.
+    /// Tells whether this template reads that root.
     #[must_use]
     pub fn uses(&self, root: &str) -> bool {
         self.expressions().any(|expression| expression.uses(root))

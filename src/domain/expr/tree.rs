@@ -59,7 +59,7 @@ pub(super) struct Path {
     /// The root's place in the list the books were compiled with; a scope bound in that order is not searched.
     pub hint: usize,
     pub steps: Vec<Step>,
-    /// Whether a step is `[*]`.
+    /// One of the steps is `[*]`.
     pub projects: bool,
 }
 
@@ -117,7 +117,7 @@ impl Path {
     }
 }
 
-/// Whether a name can be written behind a point, without quotes.
+/// Tells whether a name can be written behind a point, without quotes.
 pub(super) fn is_word(name: &str) -> bool {
     name.starts_with(starts_word) && name.chars().all(continues_word)
 }

@@ -16,7 +16,7 @@ pub enum Value<'a> {
     Array(&'a [Json<'a>]),
     /// An object of the event.
     Object(&'a Json<'a>),
-    /// What `[*]` selected in the event.
+    /// The values that `[*]` selected in the event.
     Items(Vec<&'a Json<'a>>),
     /// A list written in the expression.
     List(Vec<Value<'a>>),
@@ -38,7 +38,7 @@ impl<'a> Value<'a> {
         })
     }
 
-    /// What a person calls this kind of value.
+    /// The name that a person gives this kind of value.
     #[must_use]
     pub fn kind_name(&self) -> &'static str {
         match self {
@@ -51,7 +51,7 @@ impl<'a> Value<'a> {
         }
     }
 
-    /// How many elements a list has; `None` for what is not a list.
+    /// The number of elements of a list; `None` for what is not a list.
     #[must_use]
     pub fn list_len(&self) -> Option<usize> {
         match self {

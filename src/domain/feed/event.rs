@@ -25,7 +25,7 @@ pub struct Message<'a> {
     pub body: &'a [u8],
 }
 
-/// What a message tells.
+/// The event that a message tells.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum FeedEvent {
     /// An entry; its hash fits its contents.

@@ -30,7 +30,7 @@ impl Sent {
         serde_json::from_slice(&self.1).unwrap()
     }
 
-    /// The same message with another body.
+    /// A copy of the message with another body.
     fn with(&self, change: impl FnOnce(&mut Value)) -> Self {
         let mut value = self.value();
         change(&mut value);

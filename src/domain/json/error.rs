@@ -8,7 +8,7 @@ use super::{DEPTH_MAX, EXPONENT_MAX, NUMBER_CHARS_MAX};
 /// A member name in a message is cut here: names come from outside and land in logs and terminals.
 const NAME_CHARS_MAX: usize = 64;
 
-/// What was wrong with the text, and where.
+/// The fault of a JSON text, and its place.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[error("{kind} at line {line}, column {column}")]
 pub struct JsonError {

@@ -99,7 +99,7 @@ impl<'a> Json<'a> {
         }
     }
 
-    /// What a person calls this kind of value; error texts are built from it.
+    /// The name that a person gives this kind of value; error texts are built from it.
     #[must_use]
     pub fn kind_name(&self) -> &'static str {
         match self {
@@ -112,7 +112,7 @@ impl<'a> Json<'a> {
         }
     }
 
-    /// The same value, no longer tied to the source text.
+    /// Turns the value into one that is no longer tied to the source text.
     #[must_use]
     pub fn into_owned(self) -> Json<'static> {
         match self {

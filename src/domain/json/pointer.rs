@@ -20,7 +20,7 @@ pub enum PointerError {
     NotAValue { value: String, error: JsonError },
 }
 
-/// Where a pointer leads.
+/// The place that a pointer leads to.
 enum Place {
     Value(Range<usize>),
     /// The object is there, the member is not: behind its last member.

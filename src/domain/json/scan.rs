@@ -7,7 +7,7 @@ const HALF_BYTES: usize = WORD_BYTES / 2;
 const ONES: u64 = u64::MAX / 0xFF;
 const HIGHS: u64 = ONES << 7;
 
-/// How many bytes from the start can be copied as they are: up to the first `"`, `\` or control character.
+/// The number of bytes from the start that can be copied as they are: up to the first `"`, `\` or control character.
 #[inline]
 pub(crate) fn plain_length(bytes: &[u8]) -> usize {
     let (words, rest) = bytes.as_chunks::<WORD_BYTES>();

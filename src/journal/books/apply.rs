@@ -12,7 +12,7 @@ use crate::store::books::{self as store, StoredBooks};
 use crate::store::heads;
 use crate::store::outbox::RELEASED_MAX;
 
-/// What an apply did.
+/// The result of an apply.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Applied {
     pub tenant_id: TenantId,
@@ -23,7 +23,7 @@ pub struct Applied {
     pub released: u64,
 }
 
-/// What an apply would do, and what it was compared with.
+/// The plan of an apply, and the version that it was compared with.
 #[derive(Debug, Clone)]
 pub struct Outlook {
     pub tenant_id: TenantId,
@@ -35,7 +35,7 @@ pub struct Outlook {
 /// The version that the caller has seen.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Against {
-    /// Whatever is in force: for callers that nobody shows a plan.
+    /// The version in force, whichever it is: for callers that nobody shows a plan.
     InForce,
     /// This one (none: there are no books yet); another one is an error.
     Planned(Option<i32>),
@@ -110,7 +110,7 @@ pub async fn put_in_force(pool: &PgPool, source: &str, by: &str, against: Agains
     Ok(Applied { tenant_id: books.tenant_id, version, changed: true, released })
 }
 
-/// Where many events waited for these books: the rest of them, some at a time, for as long as the books are in force. Those
+/// Releases the rest where many events waited for these books, some at a time, for as long as the books are in force. Those
 /// that a crash leaves out come back when they are due.
 async fn release_rest(pool: &PgPool, books: &Books, version: i32, first: u64) -> Result<u64, BooksError> {
     let (mut last, mut released) = (first, 0);
@@ -134,7 +134,7 @@ async fn lock_version(db: &mut PgConnection, tenant: &TenantId) -> Result<Option
     Ok(Some((current, source)))
 }
 
-/// What a file cannot know: the base currency of a ledger with entries stays, and so do accounts with lines.
+/// Checks the file against facts that only the ledger knows: the base currency of a ledger with entries stays, and so do accounts with lines.
 async fn check_against_ledger(db: &mut PgConnection, books: &Books, in_force: &str) -> Result<(), BooksError> {
     let tenant = &books.tenant_id;
     let mut mistakes = Vec::new();

@@ -253,7 +253,7 @@ fn hold(
     Verdict::Held(failure)
 }
 
-/// How an event that is to be held is counted: as what is held of it already, or not at all where its letter stands for it.
+/// Counts an event that is to be held: as what is held of it already, or not at all where its letter stands for it.
 fn stand(plan: &mut Plan, other: Option<CountedHold>, tenant: &TenantId, reception: &Reception) -> CountedHold {
     let Reception { arrival, letter, held, .. } = *reception;
     if let Some(counted) = held.or(other) {

@@ -15,7 +15,7 @@ use crate::domain::retry::RetryPolicy;
 
 /// One event of a batch, as mapping left it.
 pub struct Item<'a> {
-    /// Who it is; `None` where that could not be read.
+    /// The event's identity; `None` where it could not be read.
     pub facts: Option<ItemFacts>,
     pub step: Step,
     /// Its place in its publisher's batch, where it has one; known also for events that cannot be read otherwise.
@@ -46,7 +46,7 @@ pub struct ItemFacts {
     pub traceparent: Option<String>,
     /// The version of the books that mapped it; `None` where the tenant has none.
     pub books_version: Option<i32>,
-    /// How often it was held before.
+    /// The number of times the event was held before.
     pub attempts: u32,
     pub max_attempts: Option<u32>,
     pub policy: RetryPolicy,
@@ -69,7 +69,7 @@ impl ItemFacts {
     }
 }
 
-/// What mapping wants.
+/// The step that mapping wants for the event.
 pub enum Step {
     Post { entry: BalancedEntry, rule: String },
     Reverse { request: ReversalRequest, books: Arc<Books> },
@@ -77,7 +77,7 @@ pub enum Step {
     Fail(Failure),
 }
 
-/// What a held event travels back as.
+/// The message that a held event travels back as.
 pub struct RetryMessage {
     /// Unique: the event and the attempt.
     pub message_id: String,

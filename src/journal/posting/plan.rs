@@ -17,13 +17,13 @@ use crate::store::held::{CountedHold, KnownHold};
 use crate::store::journal::write::{PostingRows, Write};
 use crate::store::received::Totals;
 
-/// What the ledger knows, read under the lock.
+/// The facts that the ledger knows, read under the lock.
 #[derive(Default)]
 pub struct LedgerView {
     pub heads: BTreeMap<TenantId, ChainHead>,
     pub posted: HashMap<EventKey, Posted>,
     pub originals: HashMap<EventKey, Original>,
-    /// What of the batch is held.
+    /// The events of the batch that are held.
     pub held: HashMap<EventKey, KnownHold>,
     /// Something is held, for somebody.
     pub any_held: bool,

@@ -42,7 +42,7 @@ pub enum PreparedError {
     Sql(#[from] sqlx::Error),
 }
 
-/// What a posting leaves behind.
+/// The results that a posting leaves behind.
 #[derive(Debug, Default)]
 pub struct Committed {
     /// One for each item, in order.
@@ -50,11 +50,11 @@ pub struct Committed {
     pub entries: Vec<ChainedEntry>,
     /// The publishers' batches that the items belong to.
     pub batches: Vec<BatchProgress>,
-    /// How far the write-ahead log had come; `None` where no chain moved.
+    /// The position that the write-ahead log had come to; `None` where no chain moved.
     pub position: Option<i64>,
-    /// Where the chains of the batch's tenants end now.
+    /// The ends of the chains of the batch's tenants, as they are now.
     pub heads: Heads,
-    /// It was decided ahead, for other ends of the chains.
+    /// The batch was decided ahead, for other ends of the chains.
     pub moved: bool,
 }
 
@@ -109,7 +109,7 @@ async fn commit<E: From<sqlx::Error>>(
     Ok(committed)
 }
 
-/// What a batch would come to.
+/// The outcome that a batch would have.
 pub struct Rehearsal {
     pub verdicts: Vec<Verdict>,
     /// The entries that would have been posted.
@@ -149,7 +149,7 @@ async fn write(
     Ok(finish(db, Decided { verdicts, plan, posted, now }, known, &replays, seen, properties).await?)
 }
 
-/// The same for a batch that was decided ahead.
+/// The statements of the phase table for a batch that was decided ahead, without begin and commit.
 async fn write_prepared(
     db: &mut PgConnection,
     draft: PreparedBatch,

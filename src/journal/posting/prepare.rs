@@ -19,14 +19,14 @@ use crate::store::heads::LockedHead;
 use crate::store::journal::write::Write;
 use crate::store::received::Totals;
 
-/// Where tenants' chains end.
+/// The ends of tenants' chains.
 pub type Heads = BTreeMap<TenantId, ChainHead>;
 
-/// What was decided about a batch, and when.
+/// The decisions about a batch, and their time.
 pub(super) struct Decided {
     pub verdicts: Vec<Verdict>,
     pub plan: Plan,
-    /// What its entries count for, taken out of the plan.
+    /// The totals that the batch's entries count for, taken out of the plan.
     pub posted: Totals,
     pub now: DateTime<Utc>,
 }
@@ -39,13 +39,13 @@ pub struct PreparedBatch {
 }
 
 impl PreparedBatch {
-    /// Where the chains will end.
+    /// The ends that the chains will have.
     #[must_use]
     pub fn heads(&self) -> &Heads {
         &self.after
     }
 
-    /// The same batch behind the heads as they are. `None`: the books changed, or a tenant is gone.
+    /// Moves the batch behind the heads as they are. `None`: the books changed, or a tenant is gone.
     pub(super) fn behind(self, heads: BTreeMap<TenantId, LockedHead>) -> Option<Self> {
         let version = |heads: &BTreeMap<TenantId, LockedHead>, tenant| heads.get(tenant).map(|head| head.books_version);
         if self.before.keys().any(|tenant| version(&heads, tenant) != version(&self.before, tenant)) {

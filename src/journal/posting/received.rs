@@ -29,17 +29,17 @@ pub struct Arrival {
     pub on: NaiveDate,
     /// The day that the event is about, where it says so; else that of its receipt.
     pub event_date: NaiveDate,
-    /// What it says it is worth.
+    /// The money that the message says it is worth.
     pub money: Worth,
-    /// How often the broker has delivered it before.
+    /// The number of times the broker has delivered the message before.
     pub deliveries: i64,
 }
 
-/// What a message found when its turn came.
+/// A message as it was received: its arrival, and what it found when its turn came.
 #[derive(Debug, Clone, Copy)]
 pub struct Reception {
     pub arrival: Arrival,
-    /// It says that it is a retry or a replay, and so was received before.
+    /// The message says that it is a retry or a replay, and so was received before.
     pub ours: bool,
     /// The dead letter that it is the replay of.
     pub letter: Option<OwnLetter>,
@@ -99,7 +99,7 @@ impl Counts {
         }
     }
 
-    /// What was in one column of its day is in another now.
+    /// Moves an event from one column of its day to another.
     pub fn move_over(&mut self, tenant: &TenantId, day: Option<NaiveDate>, money: Worth, from: Outcome, to: Outcome) {
         if let Some(day) = day {
             self.add(tenant, day, from, -1, money);

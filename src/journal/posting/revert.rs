@@ -20,7 +20,7 @@ use crate::store;
 use crate::store::journal::known;
 use crate::store::received::Totals;
 
-/// What the entry says made it, in the place of an event type and of a rule.
+/// The origin that the entry names, in the place of an event type and of a rule.
 const EVENT_TYPE: &str = "fis.entry.revert";
 const RULE: &str = "by hand";
 

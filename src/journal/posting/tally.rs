@@ -7,7 +7,7 @@ use super::verdict::Verdict;
 use crate::domain::batch::{BatchKey, BatchMember, BatchProgress, Ending, Progress, Tally};
 use crate::domain::ids::EventId;
 
-/// What is to be written.
+/// The batch progress that is to be written.
 #[derive(Default)]
 pub struct TallyPlan {
     pub batches: BTreeSet<BatchKey>,

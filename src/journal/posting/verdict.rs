@@ -13,7 +13,7 @@ pub enum Verdict {
     Held(Failure),
     Rejected {
         failure: Failure,
-        /// What is posted under the same event id, where that is the reason.
+        /// The posting under the same event id, where that is the reason.
         posted: Option<Posted>,
     },
 }

@@ -20,10 +20,10 @@ pub use kept::balance_fault;
 use kept::{end_fault, feed_fault};
 use sums::{EntrySum, Sums};
 
-/// How often `progress` hears something.
+/// The number of entries after which `progress` hears something.
 const PROGRESS_EVERY: u64 = 10_000;
 
-/// What the audit found for one tenant.
+/// The findings of the audit for one tenant.
 #[derive(Debug, Clone, PartialEq, Eq, serde::Serialize)]
 #[serde(rename_all = "camelCase")]
 pub struct TenantAudit {
@@ -35,7 +35,7 @@ pub struct TenantAudit {
     pub fault: Option<String>,
 }
 
-/// What is to be audited.
+/// The part of the ledger that is to be audited.
 #[derive(Debug, Clone, Default)]
 pub struct Scope {
     pub tenant: Option<TenantId>,

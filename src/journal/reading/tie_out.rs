@@ -57,9 +57,9 @@ impl Sum {
 /// A tenant's day.
 #[derive(Debug, Clone, Default)]
 pub struct TieOut {
-    /// As it was decided. Parked and discarded letters are one number here: discarding moves no money.
+    /// The sums as they were decided. Parked and discarded letters are one number here: discarding moves no money.
     pub counted: BTreeMap<Outcome, Sum>,
-    /// As the rows are now.
+    /// The sums of the rows as they are now.
     pub found: BTreeMap<Outcome, Sum>,
     /// The first day on which anything was counted for the tenant.
     pub since: Option<NaiveDate>,
@@ -68,19 +68,19 @@ pub struct TieOut {
 }
 
 impl TieOut {
-    /// What came in.
+    /// The sum of everything that came in.
     #[must_use]
     pub fn received(&self) -> Sum {
         total(self.counted.values())
     }
 
-    /// What became of it.
+    /// The sum of everything that became of the received events.
     #[must_use]
     pub fn accounted(&self) -> Sum {
         total(self.found.values())
     }
 
-    /// Where the rows are not what was counted: counted, found.
+    /// The outcomes whose rows are not what was counted: counted, found.
     #[must_use]
     pub fn differences(&self) -> Vec<(&'static str, Sum, Sum)> {
         let of = |outcomes: &[Outcome], sums: &BTreeMap<Outcome, Sum>| {

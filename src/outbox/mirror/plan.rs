@@ -99,7 +99,7 @@ impl Stuck {
         self.tenants.iter().filter(|(_, (_, until))| *until > now).map(|(tenant, _)| tenant.clone()).collect()
     }
 
-    /// How long until the next one may try again.
+    /// The time until the next tenant may try again.
     pub fn rest(&self, now: Instant) -> Option<Duration> {
         self.tenants.values().map(|(_, until)| until.saturating_duration_since(now)).min()
     }

@@ -20,7 +20,7 @@ use crate::store::mirror as store;
 /// Entries in one window: what a crash repeats, and what is in memory at once. Some hundreds hide the way to the broker.
 const WINDOW: usize = 250;
 
-/// What a window came to.
+/// The result of a window.
 enum Window {
     Empty,
     Sent,

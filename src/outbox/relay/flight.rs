@@ -16,14 +16,14 @@ pub use crate::store::outbox::{Horizon, Read};
 const PARTS: usize = 4;
 /// Smaller parts would cost more round trips than they save waiting.
 const PART_ROWS_MIN: usize = 50;
-/// What a part may hold in memory, and what the broker can confirm well within the timeout. A part has at least one row,
+/// The bytes that a part may hold in memory, and that the broker can confirm well within the timeout. A part has at least one row,
 /// since an entry may have ten thousand lines.
 const PART_BYTES_MAX: i64 = 2 * 1024 * 1024;
 /// The first and the longest pause of a tenant whose message was refused.
 const PAUSE_FIRST: Duration = Duration::from_millis(200);
 const PAUSE_MOST: Duration = Duration::from_secs(5);
 
-/// What the logic needs to know of a row.
+/// The facts of a row that the logic needs to know.
 pub trait Row {
     fn id(&self) -> i64;
     /// Empty where the row belongs to nobody.
@@ -125,7 +125,7 @@ impl Flight {
         self.hungry = true;
     }
 
-    /// Whether to ask the database for its transactions now.
+    /// Tells whether to ask the database for its transactions now.
     #[must_use]
     pub fn wants_horizon(&self, now: Duration) -> bool {
         self.hungry && self.floor.wants_horizon(now)
@@ -148,7 +148,7 @@ impl Flight {
         self.troubled.len()
     }
 
-    /// When a tenant's pause ends.
+    /// The time at which the next pause of a tenant ends.
     #[must_use]
     pub fn wakes_at(&self) -> Option<Duration> {
         let pauses = self.troubled.values().filter_map(|trouble| match trouble.state {
@@ -158,7 +158,7 @@ impl Flight {
         pauses.min()
     }
 
-    /// What to read now; `None`: nothing, until something is confirmed or stirs.
+    /// Plans the next read; `None`: nothing is to be read, until something is confirmed or stirs.
     pub fn next_read(&mut self, now: Duration) -> Option<Read> {
         self.end_pauses(now);
         if !self.hungry || self.aloft.len() + self.part > self.window {
@@ -246,7 +246,7 @@ impl Flight {
         leaving
     }
 
-    /// What became of the oldest part.
+    /// Takes the outcomes of the oldest part's messages, and returns the outcome of the part.
     pub fn confirm(&mut self, outcomes: &[PublishOutcome], now: Duration) -> PartOutcome {
         let mut confirmed = PartOutcome::default();
         let seats = self.parts.pop_front().unwrap_or_default();

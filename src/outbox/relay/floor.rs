@@ -10,7 +10,7 @@ use std::time::Duration;
 use crate::platform::mutants::{self, mutant};
 use crate::store::outbox::Horizon;
 
-/// How often the floor is moved up: what is below it is not walked through any more, above all the dead entries that removed
+/// The interval at which the floor is moved up: what is below it is not walked through any more, above all the dead entries that removed
 /// rows leave in the index until they are vacuumed.
 const EVERY: Duration = Duration::from_millis(100);
 

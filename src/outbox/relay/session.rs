@@ -25,7 +25,7 @@ const RELAY: Work = Work::often("outbox.relay");
 /// The reading and removing of rows that waited for their time.
 const RELAY_DUE: Work = Work::of("outbox.relay_due");
 
-/// Where rows were due, more may be soon: a replay is fed in small steps. The rest doubles until it is the usual one.
+/// The shortest rest, after rows were due. More may be due soon: a replay is fed in small steps. The rest doubles until it is the usual one.
 const REST_MIN: Duration = Duration::from_millis(20);
 
 pub(super) struct Session<'a> {
@@ -37,14 +37,14 @@ pub(super) struct Session<'a> {
     flight: Flight,
     work: Work,
     began: Instant,
-    /// When to look by itself, and how long it rested before.
+    /// The time at which the session looks by itself; `rest` is how long it rested before.
     poll_at: Instant,
     rest: Duration,
     /// A message was refused: nothing more leaves on this channel, see `renew`.
     refused: bool,
     /// The broker's alarm was last seen then: what waits for a confirm has waited in vain until here.
     blocked: Option<Instant>,
-    /// How many of each part are journal events, oldest first.
+    /// The number of journal events in each part, oldest first.
     kinds: VecDeque<usize>,
     told: bool,
 }

@@ -50,7 +50,7 @@ impl Connection {
         Self::open_with(config, name, PUBLISHER_FRAME_BYTES_MAX, false).await
     }
 
-    /// The same, for work that only one may do at a time (`try_own`): the broker notices soon when it is left.
+    /// Opens a connection that only publishes, for work that only one may do at a time (`try_own`): the broker notices soon when it is left.
     ///
     /// # Errors
     /// No address answers, or none is an AMQP URL.
@@ -122,7 +122,7 @@ impl Connection {
         within(self.timeout, what, answer).await
     }
 
-    /// How long an answer may take.
+    /// The longest time that an answer may take.
     #[must_use]
     pub fn timeout(&self) -> Duration {
         self.timeout

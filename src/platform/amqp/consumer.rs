@@ -47,7 +47,7 @@ impl Delivery {
         Self { tag: 0, routing_key, properties, body, redelivered: false, is_first: false }
     }
 
-    /// How often the broker has delivered it before. On a first delivery the header is not the broker's: whoever forwarded
+    /// The number of times the broker has delivered the message before. On a first delivery the header is not the broker's: whoever forwarded
     /// the message has copied it.
     #[must_use]
     pub fn delivery_count(&self) -> i64 {
@@ -150,7 +150,7 @@ impl Consumer {
         Ok(())
     }
 
-    /// Whoever settles what this consumer took.
+    /// The settler of the deliveries that this consumer took.
     #[must_use]
     pub fn settler(&self) -> Settler {
         Settler {

@@ -47,11 +47,11 @@ pub struct Management {
 struct Place {
     /// `host:port`, an IPv6 host in brackets.
     address: String,
-    /// What stands before `/api`, for a broker behind a path prefix.
+    /// The path that stands before `/api`, for a broker behind a path prefix.
     prefix: String,
 }
 
-/// How many messages a queue holds.
+/// The numbers of messages that a queue holds.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
 pub struct QueueCounts {
     pub ready: u64,
@@ -117,7 +117,7 @@ impl Management {
         read(path, &answer)
     }
 
-    /// As [`Self::get_json`], with none for an object that does not exist.
+    /// Reads as [`Self::get_json`] does, with none for an object that does not exist.
     pub async fn find_json<T: DeserializeOwned>(&self, path: &str) -> Result<Option<T>, ManagementError> {
         match self.call(Method::GET, path, Bytes::new()).await {
             Ok(answer) => read(path, &answer).map(Some),
@@ -138,7 +138,7 @@ impl Management {
         self.call(Method::DELETE, path, Bytes::new()).await.map(drop)
     }
 
-    /// What a queue holds, up to five seconds old. None while a new queue has not reported yet: that is not zero.
+    /// The message counts of a queue, up to five seconds old. None while a new queue has not reported yet: that is not zero.
     pub async fn queue_counts(&self, queue: &str) -> Result<Option<QueueCounts>, ManagementError> {
         let row: CountsRow = self.get_json(&self.object_path("queues", queue)).await?;
         let counts = row.messages_ready.zip(row.messages_unacknowledged);

@@ -32,19 +32,19 @@ impl Properties {
         self.0.with_delivery_mode(2)
     }
 
-    /// As the broker stores them elsewhere: JSON, exact for every AMQP type.
+    /// Writes the properties as the broker stores them elsewhere: JSON, exact for every AMQP type.
     #[must_use]
     pub fn to_text(&self) -> String {
         serde_json::to_string(&self.0).unwrap_or_else(|_| "{}".to_owned())
     }
 
-    /// What cannot be read any more is empty: a message without its properties is better than none.
+    /// Reads properties from their text. Properties that cannot be read any more are empty: a message without its properties is better than none.
     #[must_use]
     pub fn from_text(text: &str) -> Self {
         Self(serde_json::from_str(text).unwrap_or_default())
     }
 
-    /// The same, fit to be published again by us: no expiry (nothing expires here), no priority (it would overtake), no
+    /// The properties, fit to be published again by us: no expiry (nothing expires here), no priority (it would overtake), no
     /// user id (the broker would compare it with ours), no broker headers.
     #[must_use]
     pub fn carried(&self) -> Self {

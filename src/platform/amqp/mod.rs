@@ -26,7 +26,7 @@ pub use receiver::{ALONE_FROM, Limits, Receiver};
 pub use reply::ReplyCode;
 pub use stream::{Offset, StreamReader};
 
-/// What can go wrong between us and the broker. All of it means: drop the session and build it anew.
+/// An error between us and the broker. Each of them means: drop the session and build it anew.
 #[derive(Debug, thiserror::Error)]
 pub enum AmqpError {
     #[error("setting `amqp.url`: {which}must be an AMQP URL such as amqp://user:password@host:5672/%2Ffis")]

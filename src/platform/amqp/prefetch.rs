@@ -7,7 +7,7 @@ use crate::platform::config;
 const LEAST: u16 = 4;
 /// So many batches in a row that leave the broker no room are load; one is a burst.
 const BATCHES_OF_LOAD: u32 = 3;
-/// It grows in steps: each costs the lane a moment without deliveries.
+/// The factor of one step in which the prefetch grows: each step costs the lane a moment without deliveries.
 const STEP: u16 = 8;
 /// Batches under way at once: what they hold together is what the broker waits for.
 const UNDER_WAY: usize = 3;

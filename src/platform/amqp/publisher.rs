@@ -17,7 +17,7 @@ use super::message::{OutMessage, short};
 use super::{AmqpError, Connection};
 use crate::platform::mutants::{self, mutant};
 
-/// What became of a published message.
+/// The outcome of a published message.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum PublishOutcome {
     Confirmed,
@@ -89,7 +89,7 @@ impl Publisher {
         self.sent.push_back(Sending { message_ids, confirms, known: 0, since: Instant::now() });
     }
 
-    /// When the oldest sending was handed over; `None`: nothing is under way.
+    /// The moment at which the oldest sending was handed over; `None`: nothing is under way.
     #[must_use]
     pub fn waiting_since(&self) -> Option<Instant> {
         self.sent.front().map(|sending| sending.since)
@@ -110,7 +110,7 @@ impl Publisher {
         poll_fn(|cx| self.poll_confirmed(cx)).await
     }
 
-    /// The same, without waiting.
+    /// The outcomes of the oldest sending, if all are known already: it does not wait.
     ///
     /// # Errors
     /// The channel is lost; the outcome of everything under way is unknown.

@@ -17,14 +17,14 @@ const SILENCE: Duration = Duration::from_secs(1);
 /// A stream that is written to is never silent, but its last chunk has come by then.
 const LOOK_MAX: Duration = Duration::from_secs(5);
 
-/// Where a reading begins.
+/// The place in a stream where a reading begins.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Offset {
     /// The oldest message that is kept.
     First,
     /// The last chunk: at least the last message.
     Last,
-    /// What is published from now on.
+    /// The messages that are published from now on.
     Next,
     At(u64),
     /// The chunk that was written at this time, in seconds since 1970.

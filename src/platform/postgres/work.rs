@@ -106,7 +106,7 @@ impl Postgres {
     }
 }
 
-/// Whether the server behind a connection answers within `PING_MAX`.
+/// Tells whether the server behind a connection answers within `PING_MAX`.
 async fn lives(connection: &mut PgConnection) -> bool {
     matches!(tokio::time::timeout(PING_MAX, connection.ping()).await, Ok(Ok(())))
 }

@@ -40,7 +40,7 @@ const INSERT: &str = "insert into fis_dead_letter as d
                        $9::integer[], $10::numeric[], $11::text[], $12::text[], $13::text[], $14::text[], $15::bytea[],
                        $16::text[], $17::date[], $18::date[], $19::bigint[])";
 
-/// The same message again is one more attempt of its letter, and opens it again.
+/// The conflict clause for a message that comes again: it is one more attempt of its letter, and opens the letter again.
 const OPEN_AGAIN: &str = "on conflict (id)
              do update set reason = excluded.reason, detail = excluded.detail, attempts = d.attempts + excluded.attempts,
                            status = 'parked', resolved_as = null, entry_id = null, settled_at = null,

@@ -19,7 +19,7 @@ use crate::store::rows;
 /// Sequences per page of a walk: a few hundred kilobytes of usual entries, and one round trip in a few milliseconds.
 pub const SPAN: i64 = 500;
 
-/// Which entries; `None` and empty mean all.
+/// A filter of entries; `None` and empty mean all.
 #[derive(Debug, Clone, Default)]
 pub struct Question {
     pub tenant: Option<TenantId>,
@@ -98,7 +98,7 @@ pub async fn find_entries(
     Ok((places.iter().rev().filter_map(|place| entries.remove(place)).collect(), more))
 }
 
-/// Which entry reverses which of these: the link from an entry to its reversal, by entry id.
+/// Finds which entry reverses which of these: the link from an entry to its reversal, by entry id.
 ///
 /// # Errors
 /// The database is away.

@@ -17,7 +17,7 @@ use crate::store::received::Totals;
 /// Facts that the writing statement saw beside what it wrote.
 #[derive(Debug, Clone, Copy)]
 pub struct Seen {
-    /// How far the write-ahead log has come.
+    /// The position that the write-ahead log has reached.
     pub position: i64,
     /// A dead letter is open, of whomever.
     pub letters: bool,

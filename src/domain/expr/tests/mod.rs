@@ -23,7 +23,7 @@ const ORDER: &str = r#"{
     "prices": [1.5, "2.25", 0.25]
 }"#;
 
-/// What `source` is worth for `payload`, as text: numbers with their decimals, texts in quotes, errors behind `!`.
+/// The value of `source` for `payload`, as text: numbers with their decimals, texts in quotes, errors behind `!`.
 fn worth(source: &str, payload: &str) -> String {
     let expression = match Expr::parse(source, &ROOTS) {
         Ok(expression) => expression,

@@ -23,7 +23,7 @@ use super::{
     wire,
 };
 
-/// What became of one object.
+/// The outcome for one object.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 pub struct Applied {
     pub object: String,
@@ -33,13 +33,13 @@ pub struct Applied {
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Outcome {
-    /// It was not there and is now.
+    /// The object was not there and is now.
     Created,
-    /// It was there, and it is as defined.
+    /// The object was there, and it is as defined.
     Present,
     /// The binding is there; AMQP does not tell whether it was before.
     Bound,
-    /// It was there and is different; it was left alone.
+    /// The object was there and is different; it was left alone.
     Differs { expected: String, found: String, remedy: String },
 }
 

@@ -49,7 +49,7 @@ impl Argument {
         }
     }
 
-    /// As a policy's JSON definition spells it.
+    /// The value as a policy's JSON definition spells it.
     pub fn to_json(&self) -> Value {
         match self {
             Self::Flag(flag) => Value::from(*flag),

@@ -55,7 +55,7 @@ pub struct Binding {
     pub arguments: Arguments,
 }
 
-/// What a queue is for, read from the definitions themselves: the rules of safety differ by it.
+/// The purpose of a queue, read from the definitions themselves: the rules of safety differ by it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Role {
     /// Messages wait here for the service and leave by dead-lettering when they are refused.

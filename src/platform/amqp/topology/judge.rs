@@ -207,7 +207,7 @@ impl Judged {
         }
     }
 
-    /// What no rule objected to may still not be as written: said, but no reason to stop.
+    /// Compares the arguments that no rule objected to. They may still not be as written: said, but no reason to stop.
     fn the_rest_is_as_written(&mut self, queue: &InForce<'_>) {
         let wanted = &queue.expected.arguments;
         let policy = queue.state.policy.definition();

@@ -23,7 +23,7 @@ use crate::platform::amqp::management::{Management, ManagementError};
 const STATISTICS_SECONDS_MAX: u64 = 15;
 const STATISTICS_PAUSE: Duration = Duration::from_millis(500);
 
-/// What the management API shows of our objects.
+/// Our objects as the management API shows them.
 #[derive(Debug)]
 pub struct View {
     pub series: Series,

@@ -34,7 +34,7 @@ pub struct Policies {
     pub operator: Vec<Policy>,
 }
 
-/// What a queue's statistics say about policies.
+/// The part of a queue's statistics that tells about policies.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Statistics {
     pub policy: Option<String>,

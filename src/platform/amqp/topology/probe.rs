@@ -21,7 +21,7 @@ use super::{
 const QUESTION_COUNT_MAX: usize = 24;
 const CONTRADICTION: &str = "the broker's answers contradict each other";
 
-/// What could be learnt.
+/// The answer to a probe: as much as could be learnt of an object.
 #[derive(Debug)]
 pub enum Sight<T> {
     Seen(T),

@@ -62,7 +62,7 @@ impl SafePolicy {
         }
     }
 
-    /// The same as a command, quoted for a shell.
+    /// The `rabbitmqctl` command that sets this policy, quoted for a shell.
     pub fn command(&self, vhost: &str) -> String {
         let definition = Value::Object(self.definition.clone()).to_string();
         format!(

@@ -7,7 +7,7 @@ use std::fmt;
 
 use serde::Serialize;
 
-/// How bad a difference is. Ordered: the worst first.
+/// The severity of a difference. Ordered: the worst first.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Severity {

@@ -5,7 +5,7 @@
 
 use super::arguments::Arguments;
 
-/// Which rules the broker follows where 3.x and 4.x differ.
+/// The broker's release series, whose rules it follows where 3.x and 4.x differ.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Series {
     V3,

@@ -50,7 +50,7 @@ fn deliver(routing_key: &[u8]) -> Vec<u8> {
     parts.concat()
 }
 
-/// As the broker adds it when it dead-letters.
+/// An `x-death` header as the broker adds it when it dead-letters.
 fn death(routing_key: &[u8]) -> Vec<u8> {
     let keys = long(b'A', &long(b'S', routing_key));
     let fields = [
@@ -62,7 +62,7 @@ fn death(routing_key: &[u8]) -> Vec<u8> {
     entry(b"x-death", &long(b'A', &long(b'F', &fields.concat())))
 }
 
-/// What comes out of the screen when the bytes come in pieces of these sizes, over and over.
+/// The bytes that come out of the screen when `bytes` come in pieces of these sizes, over and over.
 fn through(screen: &mut Screen, mut bytes: &[u8], pieces: &[usize]) -> Vec<u8> {
     let mut out = Vec::new();
     let mut pieces = pieces.iter().cycle();
