@@ -38,8 +38,8 @@ use values::{acting, day, event, operator, parse_tenant, tenant};
 
 pub use exit::failure;
 
-/// Wrong usage: somebody has to confirm, and nobody is there.
-const NOT_CONFIRMED: u8 = 2;
+/// The exit code where somebody has to confirm, and nobody is there: wrong usage.
+const NOT_CONFIRMED: u8 = exit::WRONG_USAGE;
 
 /// The file that is read where none is named.
 const USUAL_FILE: &str = "fis.toml";

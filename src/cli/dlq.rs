@@ -14,17 +14,14 @@ mod rehearse;
 mod replay;
 mod show;
 
-use std::io::{BufRead, IsTerminal, Write};
 use std::process::ExitCode;
 
 use chrono::{DateTime, Utc};
 
-use super::{plural, printable_within};
+use super::text::ask;
+use super::{NOT_CONFIRMED, plural, printable_within};
 use crate::desk::letters::LetterMoney;
 use crate::platform::config::Config;
-
-/// Wrong usage: somebody has to confirm, and nobody is there.
-const NOT_CONFIRMED: u8 = 2;
 
 #[derive(clap::Subcommand)]
 pub enum DlqCommand {
@@ -69,29 +66,18 @@ fn confirmed(yes: bool, question: &str) -> anyhow::Result<Option<bool>> {
     if yes {
         return Ok(Some(true));
     }
-    if !std::io::stdin().is_terminal() || !std::io::stderr().is_terminal() {
-        eprintln!("fis: nothing was done: nobody sits at a terminal to confirm; --yes confirms");
-        return Ok(None);
+    let answer = ask(question)?;
+    match answer {
+        Some(true) => {}
+        Some(false) => eprintln!("fis: nothing was done"),
+        None => eprintln!("fis: nothing was done: nobody sits at a terminal to confirm; --yes confirms"),
     }
-    eprint!("{question} [y/N] ");
-    std::io::stderr().flush()?;
-    let mut answer = String::new();
-    std::io::stdin().lock().read_line(&mut answer)?;
-    let yes = matches!(answer.trim().to_lowercase().as_str(), "y" | "yes");
-    if !yes {
-        eprintln!("fis: nothing was done");
-    }
-    Ok(Some(yes))
+    Ok(answer)
 }
 
 /// The exit code where somebody said no, or nobody was there to say yes.
 fn not_confirmed(answer: Option<bool>) -> ExitCode {
     if answer.is_none() { ExitCode::from(NOT_CONFIRMED) } else { ExitCode::FAILURE }
-}
-
-/// The answer of the desk with its members in alphabetical order.
-fn print_answer(answer: &impl serde::Serialize) -> anyhow::Result<()> {
-    super::print_json(&serde_json::to_value(answer)?)
 }
 
 /// `1,234.50 EUR + 10.00 USD`, and how many name no amount.

@@ -57,7 +57,7 @@ impl Journal {
             event: self.event,
             words: self.text.unwrap_or_default().split_whitespace().map(str::to_owned).collect(),
         };
-        let page = desk.entries(question, Page::new(self.limit, self.offset)?).await?;
+        let page = desk.entries(&question, Page::new(self.limit, self.offset)?).await?;
         if self.json {
             super::print_text(&(super::json_text(&page)? + "\n"))?;
         } else {

@@ -59,21 +59,27 @@ pub fn plural(count: i64, noun: &str) -> String {
     if count == 1 { format!("1 {noun}") } else { format!("{count} {noun}s") }
 }
 
-/// Asks the person at the terminal. Without one nothing is asked: the answer is no, and `nobody` is told.
-pub fn confirmed(question: &str, nobody: &str, no: &str) -> anyhow::Result<bool> {
+/// Asks the person at the terminal; `None`: nobody sits there, and nothing was asked.
+pub fn ask(question: &str) -> anyhow::Result<Option<bool>> {
     if !std::io::stdin().is_terminal() || !std::io::stderr().is_terminal() {
-        eprintln!("fis: {nobody}");
-        return Ok(false);
+        return Ok(None);
     }
     eprint!("{question} [y/N] ");
     std::io::stderr().flush()?;
     let mut answer = String::new();
     std::io::stdin().lock().read_line(&mut answer)?;
-    let yes = matches!(answer.trim().to_lowercase().as_str(), "y" | "yes");
-    if !yes {
-        eprintln!("fis: {no}");
+    Ok(Some(matches!(answer.trim().to_lowercase().as_str(), "y" | "yes")))
+}
+
+/// Asks the person at the terminal. Without one the answer is no, and `nobody` is told.
+pub fn confirmed(question: &str, nobody: &str, no: &str) -> anyhow::Result<bool> {
+    let answer = ask(question)?;
+    match answer {
+        Some(true) => {}
+        Some(false) => eprintln!("fis: {no}"),
+        None => eprintln!("fis: {nobody}"),
     }
-    Ok(yes)
+    Ok(answer == Some(true))
 }
 
 #[cfg(test)]

@@ -9,24 +9,11 @@ use super::{Desk, DeskError, Page, books_of};
 use crate::domain::books::Books;
 use crate::domain::chain::{ChainedEntry, instant_text};
 use crate::domain::entry::{Line, Side};
-use crate::domain::ids::{AccountCode, TenantId, entry_id};
-use crate::store::journal::pages::{Question, find_entries, find_reversals};
+use crate::domain::ids::{TenantId, entry_id};
+use crate::store::journal::pages::{find_entries, find_reversals};
 use crate::store::journal::read;
 
-/// The entries that are asked for; `None` and empty mean all.
-#[derive(Debug, Clone, Default)]
-pub struct EntriesQuestion {
-    pub tenant: Option<TenantId>,
-    /// An account that the entry has a line to.
-    pub account: Option<AccountCode>,
-    /// First accounting date.
-    pub from: Option<NaiveDate>,
-    /// Last accounting date.
-    pub to: Option<NaiveDate>,
-    pub event: Option<String>,
-    /// Words that all stand in the description, in any case.
-    pub words: Vec<String>,
-}
+pub use crate::store::journal::pages::Question as EntriesQuestion;
 
 /// A page of entries, newest last.
 #[derive(Debug, Clone, PartialEq, Eq, serde::Serialize)]
@@ -82,15 +69,13 @@ impl Desk {
     ///
     /// # Errors
     /// There is no such tenant, or the database is away.
-    pub async fn entries(&self, question: EntriesQuestion, page: Page) -> Result<EntriesPage, DeskError> {
+    pub async fn entries(&self, question: &EntriesQuestion, page: Page) -> Result<EntriesPage, DeskError> {
         let mut db = self.postgres.pool.acquire().await?;
         let mut books = HashMap::new();
         if let Some(tenant) = &question.tenant {
             books.insert(tenant.clone(), books_of(&mut db, tenant).await?);
         }
-        let EntriesQuestion { tenant, account, from, to, event, words } = question;
-        let question = Question { tenant, account, from, to, event, words };
-        let (entries, more) = find_entries(&mut db, &question, page.limit(), page.offset()).await?;
+        let (entries, more) = find_entries(&mut db, question, page.limit(), page.offset()).await?;
         let mut reversed = find_reversals(&mut db, &entries).await?;
         let mut told = Vec::with_capacity(entries.len());
         for entry in entries {

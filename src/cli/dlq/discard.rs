@@ -3,7 +3,8 @@
 use std::process::ExitCode;
 
 use super::args::{Which, Who, duration};
-use super::{NOT_CONFIRMED, confirmed, money_text, not_confirmed, plural, print_answer};
+use super::{NOT_CONFIRMED, confirmed, money_text, not_confirmed, plural};
+use crate::cli::print_json;
 use crate::desk::letters::{DiscardLetters, PruneLetters, Scope, SelectedLetters};
 use crate::desk::{Desk, DeskError};
 use crate::platform::config::Config;
@@ -64,7 +65,7 @@ impl Discard {
             done => done?,
         };
         if self.json {
-            print_answer(&done)?;
+            print_json(&done)?;
         } else {
             println!("discarded {} by {by}", done.discarded);
         }
@@ -108,7 +109,7 @@ impl Prune {
         let operator = self.who.operator(&self.why)?;
         let done = desk.prune_letters(&PruneLetters { before, confirmed: letters > 0 || self.yes, operator }).await?;
         if self.json {
-            print_answer(&done)?;
+            print_json(&done)?;
         } else {
             let pruned = done.pruned;
             println!("removed {pruned} resolved and discarded dead letters; open ones are never removed");

@@ -3,7 +3,8 @@
 use std::process::ExitCode;
 
 use super::args::Which;
-use super::{age, columns, money_text, plural, print_answer};
+use super::{age, columns, money_text, plural};
+use crate::cli::print_json;
 use crate::cli::printable_within;
 use crate::desk::Desk;
 use crate::desk::letters::{LetterGroups, Scope};
@@ -22,7 +23,7 @@ impl Groups {
         let desk = Desk::open(config).await?;
         let groups = desk.letter_groups(&self.which.filter(Scope::Open, Vec::new())).await?;
         if self.json {
-            print_answer(&groups)?;
+            print_json(&groups)?;
         } else {
             crate::cli::print_text(&text(&groups))?;
         }

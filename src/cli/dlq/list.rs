@@ -3,7 +3,8 @@
 use std::process::ExitCode;
 
 use super::args::Which;
-use super::{age, columns, print_answer};
+use super::{age, columns};
+use crate::cli::print_json;
 use crate::cli::{printable, printable_within};
 use crate::desk::Desk;
 use crate::desk::letters::{Letter, LetterPage, ListLetters, Scope, Sort};
@@ -82,7 +83,7 @@ impl LettersList {
         let filter = self.which.filter(self.status.scope(), Vec::new());
         let page = desk.list_letters(&ListLetters { filter, sort, limit: self.limit, offset: self.offset }).await?;
         if self.json {
-            print_answer(&page)?;
+            print_json(&page)?;
             return Ok(ExitCode::SUCCESS);
         }
         let LetterPage { dead_letters: letters, total } = page;

@@ -2,13 +2,14 @@
 
 use std::process::ExitCode;
 
-use super::{as_in, plural, print_answer};
+use super::{as_in, plural};
+use crate::cli::print_json;
 use crate::desk::letters::Rehearsed;
 
 /// Exit 0 where everything would be resolved; 1 where something would still fail or be held.
 pub fn tell(rehearsed: &Rehearsed, json: bool) -> anyhow::Result<ExitCode> {
     if json {
-        print_answer(rehearsed)?;
+        print_json(rehearsed)?;
     } else {
         print(rehearsed);
     }

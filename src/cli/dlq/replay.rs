@@ -8,7 +8,8 @@ use std::time::Duration;
 use tokio_util::sync::CancellationToken;
 
 use super::args::{Which, Who};
-use super::{NOT_CONFIRMED, as_in, confirmed, money_text, not_confirmed, plural, print_answer, rehearse};
+use super::{NOT_CONFIRMED, as_in, confirmed, money_text, not_confirmed, plural, rehearse};
+use crate::cli::print_json;
 use crate::cli::{printable, printable_within};
 use crate::desk::letters::{
     ChooseLetters, End, Progress, ReleaseReplay, ReplayPace, ReplayReport, ResumeReplay, Scope, StartReplay, Watch,
@@ -167,7 +168,7 @@ fn known<T>(id: i64, answer: Result<T, DeskError>) -> anyhow::Result<T> {
 /// Tells how a replay went.
 pub fn tell(report: &ReplayReport, json: bool) -> anyhow::Result<ExitCode> {
     if json {
-        print_answer(report)?;
+        print_json(report)?;
     } else {
         say(report);
     }
@@ -261,7 +262,7 @@ impl Replays {
     pub async fn run(self, config: &Config) -> anyhow::Result<ExitCode> {
         let answer = Desk::open(config).await?.replays(self.limit).await?;
         if self.json {
-            print_answer(&answer)?;
+            print_json(&answer)?;
             return Ok(ExitCode::SUCCESS);
         }
         for line in &answer.replays {

@@ -4,7 +4,8 @@ use std::process::ExitCode;
 
 use serde_json::json;
 
-use super::{age, body, columns, hanging, print_answer};
+use super::{age, body, columns, hanging};
+use crate::cli::print_json;
 use crate::cli::{printable, printable_within};
 use crate::desk::letters::LetterStory;
 use crate::desk::{Desk, DeskError};
@@ -34,7 +35,7 @@ impl Show {
             story => story?,
         };
         if self.json {
-            print_answer(&story)?;
+            print_json(&story)?;
         } else {
             crate::cli::print_text(&self.text(&story))?;
         }
