@@ -15,7 +15,7 @@ mod numeric;
 mod work;
 
 pub use numeric::Numeric;
-pub use work::Work;
+pub use work::{Lease, Work};
 
 /// The meaning of a failed statement for the work it was part of.
 #[derive(Debug, Clone, PartialEq, Eq)]

@@ -11,6 +11,7 @@ mod books_race;
 mod by_hand;
 mod commands;
 mod configuration;
+mod connections;
 mod dead_letters;
 mod desk;
 mod desk_letters;

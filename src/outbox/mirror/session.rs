@@ -1,8 +1,9 @@
 //! The mirror while its connection lives: reads a window, publishes it, waits for all of its confirms, and moves the cursors.
 //! Connections of the pool are borrowed for a statement or two, so that nothing that posts waits for the mirror.
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeSet, HashMap};
 
+use sqlx::PgConnection;
 use tokio::time::Instant;
 use tokio_util::sync::CancellationToken;
 
@@ -135,17 +136,18 @@ impl Mirror {
         let now = Instant::now();
         let resting = stuck.resting(now);
         let limit = i64::try_from(WINDOW).unwrap_or(i64::MAX);
-        let due = async |db: &mut _| store::due(db, &self.settings.exchange, &resting, after, limit).await;
-        let due = self.postgres.run(MIRROR, due).await?;
-        stuck.keep(now, &due);
-        if let Some(last) = due.last() {
-            last.tenant_id.as_str().clone_into(after);
-        }
-        let planned = plan::places(&due, WINDOW, |tenant| stuck.contains(tenant));
-        if planned.is_empty() {
-            return Ok((planned, Vec::new()));
-        }
-        let entries = self.postgres.run(MIRROR, async |db| messages::read(db, &planned).await).await?;
+        // On one connection: cursors and entries of one ledger.
+        let read = async |db: &mut PgConnection| -> Result<_, sqlx::Error> {
+            let due = store::due(&mut *db, &self.settings.exchange, &resting, after, limit).await?;
+            stuck.keep(now, &due);
+            if let Some(last) = due.last() {
+                last.tenant_id.as_str().clone_into(after);
+            }
+            let planned = plan::places(&due, WINDOW, |tenant| stuck.contains(tenant));
+            let entries = if planned.is_empty() { HashMap::new() } else { messages::read(db, &planned).await? };
+            Ok((planned, entries))
+        };
+        let (planned, entries) = self.postgres.run(MIRROR, read).await?;
         let (mut places, mut messages) = (Vec::with_capacity(planned.len()), Vec::with_capacity(planned.len()));
         let mut broken = None;
         for place in planned {

@@ -16,14 +16,12 @@ use crate::platform::amqp::{AmqpError, Connection, PublishOutcome, Publisher};
 use crate::platform::faults::{self, crash_point};
 use crate::platform::metrics;
 use crate::platform::mutants::{self, mutant};
-use crate::platform::postgres::Work;
+use crate::platform::postgres::{Lease, Work};
 use crate::platform::time::Backoff;
 use crate::store::outbox::{self, OutboxRow, Road, RowContent};
 
-/// The reading and removing of rows that leave at once: nearly always at work.
-const RELAY: Work = Work::often("outbox.relay");
-/// The reading and removing of rows that waited for their time.
-const RELAY_DUE: Work = Work::of("outbox.relay_due");
+/// The reading and removing of rows.
+const RELAY: Work = Work::of("outbox.relay");
 
 /// The shortest rest, after rows were due. More may be due soon: a replay is fed in small steps. The rest doubles until it is the usual one.
 const REST_MIN: Duration = Duration::from_millis(20);
@@ -35,7 +33,9 @@ pub(super) struct Session<'a> {
     roads: &'a RoadHealth<'a>,
     publisher: Publisher,
     flight: Flight,
-    work: Work,
+    /// One connection for as long as rows are in the air: their ids mean nothing in a ledger that was restored meanwhile. Where it is lost, so is
+    /// the session, and with it everything that was known of that ledger. The road that is always in use keeps it, the other one borrows.
+    db: Option<Lease>,
     began: Instant,
     /// The time at which the session looks by itself; `rest` is how long it rested before.
     poll_at: Instant,
@@ -65,10 +65,7 @@ impl<'a> Session<'a> {
             roads,
             publisher,
             flight: Flight::new(relay.window),
-            work: match road {
-                Road::Ready => RELAY,
-                Road::Due => RELAY_DUE,
-            },
+            db: None,
             began: now,
             poll_at: now + relay.poll,
             rest: relay.poll,
@@ -95,7 +92,7 @@ impl<'a> Session<'a> {
                 backoff.reset();
             }
             if self.road == Road::Ready && self.flight.wants_horizon(self.began.elapsed()) {
-                let horizon = self.relay.postgres.run(self.work, outbox::horizon).await?;
+                let horizon = leased(&mut self.db, self.relay).await?.run(outbox::horizon).await?;
                 self.flight.horizon(horizon, self.began.elapsed());
             }
             self.renew().await?;
@@ -132,6 +129,9 @@ impl<'a> Session<'a> {
 
     /// Waits until there is something to do.
     async fn rest(&mut self, stop: &CancellationToken) -> Result<(), RelayError> {
+        if self.road == Road::Due && self.flight.is_idle() {
+            self.db = None;
+        }
         let now = Instant::now();
         let pause = self.flight.wakes_at().map(|at| self.began + at).filter(|at| *at > now);
         let confirm_by = self
@@ -167,7 +167,8 @@ impl<'a> Session<'a> {
     /// Reads a part and publishes it.
     async fn send(&mut self, read: &Read) -> Result<(), RelayError> {
         let (road, relay) = (self.road, self.relay);
-        let rows = relay.postgres.run(self.work, async |db| outbox::rows(db, road, read).await).await?;
+        let db = leased(&mut self.db, relay).await?;
+        let rows = db.run(async |db| outbox::rows(db, road, read).await).await?;
         self.rest = match road {
             // It is woken by whoever writes a row.
             Road::Ready => relay.poll,
@@ -180,8 +181,7 @@ impl<'a> Session<'a> {
             return Ok(());
         }
         let known = relay.handover.take(relay.postgres.connections(), &entry_places(&taken));
-        let made = relay.postgres.run(self.work, async |db| Messages::of(&taken, db, known, road).await);
-        let mut made = made.await?;
+        let mut made = db.run(async |db| Messages::of(&taken, db, known, road).await).await?;
         for id in &made.broken {
             let why = "a message cannot be made: its journal entry is missing or unreadable; run `fis verify`";
             tracing::error!(outbox.id = id, "{why}");
@@ -197,7 +197,7 @@ impl<'a> Session<'a> {
         self.publisher.send(leaving.iter().filter_map(|row| made.take(row)).collect());
         if mutant(mutants::MARK_BEFORE_CONFIRM) {
             let sent: Vec<i64> = leaving.iter().map(|row| row.id).collect();
-            relay.postgres.run(self.work, async |db| outbox::remove(db, road, &sent).await).await?;
+            db.run(async |db| outbox::remove(db, road, &sent).await).await?;
         }
         Ok(())
     }
@@ -232,8 +232,8 @@ impl<'a> Session<'a> {
         metrics::unconfirmed(count(again));
         if !done.is_empty() {
             // Confirmed, then removed. A crash in between sends these again, with the same ids and bytes.
-            let (relay, road) = (self.relay, self.road);
-            relay.postgres.run(self.work, async |db| outbox::remove(db, road, &done).await).await?;
+            let (db, road) = (leased(&mut self.db, self.relay).await?, self.road);
+            db.run(async |db| outbox::remove(db, road, &done).await).await?;
             self.flight.removed(&done);
         }
         metrics::tenants_waiting(self.road.name(), self.flight.troubled());
@@ -261,6 +261,13 @@ impl<'a> Session<'a> {
 
     fn say_well(&self) {
         self.roads.set(self.road, None);
+    }
+}
+
+async fn leased<'d>(db: &'d mut Option<Lease>, relay: &Relay) -> Result<&'d mut Lease, sqlx::Error> {
+    match db {
+        Some(db) => Ok(db),
+        None => Ok(db.insert(relay.postgres.lease(RELAY).await?)),
     }
 }
 

@@ -60,23 +60,23 @@ impl Postgres {
         work: Work,
         act: impl AsyncFnOnce(&mut PgConnection) -> Result<T, E>,
     ) -> Result<T, E> {
-        let mut connection = match self.take_kept(work).await {
+        let connection = match self.take_kept(work).await {
             Some(connection) => connection,
             None => self.pool.acquire().await?,
         };
-        let done = match self.answer_limit {
-            None => Some(act(&mut connection).await),
-            // The act is gone when this returns, and with it whatever borrowed the connection.
-            Some(limit) => tokio::time::timeout(limit, act(&mut connection)).await.ok(),
-        };
-        let Some(done) = done else {
-            drop(connection.detach());
-            return Err(E::from(silent(work.name)));
-        };
-        if done.is_ok() && work.keeps_connection {
+        let (connection, done) = within(self.answer_limit, work, connection, act).await?;
+        if let (Ok(_), true) = (&done, work.keeps_connection) {
             self.keep(Kept { name: work.name, connection, since: Instant::now() });
         }
         done
+    }
+
+    /// Takes one connection for a row of acts that must all see the same server.
+    ///
+    /// # Errors
+    /// No connection could be had.
+    pub async fn lease(&self, work: Work) -> Result<Lease, sqlx::Error> {
+        Ok(Lease { work, limit: self.answer_limit, connection: Some(self.pool.acquire().await?) })
     }
 
     /// The connection that last did such work, if it still lives.
@@ -103,6 +103,53 @@ impl Postgres {
 
     fn kept(&self) -> MutexGuard<'_, Vec<Kept>> {
         self.kept.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+/// One connection for as long as its holder needs the same server: ids that were read on it mean nothing on another one, which may have been restored
+/// meanwhile. It is never replaced: after a failure or a silence every act fails, and the holder begins anew.
+pub struct Lease {
+    work: Work,
+    limit: Option<Duration>,
+    connection: Option<PoolConnection<sqlx::Postgres>>,
+}
+
+impl Lease {
+    /// Does a piece of work on the leased connection, within the limit of [`Postgres::run`].
+    ///
+    /// # Errors
+    /// The work failed or got no answer, now or before.
+    pub async fn run<T, E: From<sqlx::Error>>(
+        &mut self,
+        act: impl AsyncFnOnce(&mut PgConnection) -> Result<T, E>,
+    ) -> Result<T, E> {
+        let connection = self.connection.take().ok_or_else(|| silent(self.work.name))?;
+        let (connection, done) = within(self.limit, self.work, connection, act).await?;
+        if done.is_ok() {
+            self.connection = Some(connection);
+        }
+        done
+    }
+}
+
+/// Does an act within a limit. Where no answer comes in time the act is dropped, and its connection with it.
+async fn within<T, E: From<sqlx::Error>>(
+    limit: Option<Duration>,
+    work: Work,
+    mut connection: PoolConnection<sqlx::Postgres>,
+    act: impl AsyncFnOnce(&mut PgConnection) -> Result<T, E>,
+) -> Result<(PoolConnection<sqlx::Postgres>, Result<T, E>), E> {
+    let done = match limit {
+        None => Some(act(&mut connection).await),
+        // The act is gone when this returns, and with it whatever borrowed the connection.
+        Some(limit) => tokio::time::timeout(limit, act(&mut connection)).await.ok(),
+    };
+    match done {
+        Some(done) => Ok((connection, done)),
+        None => {
+            drop(connection.detach());
+            Err(E::from(silent(work.name)))
+        }
     }
 }
 
