@@ -27,6 +27,7 @@ pub enum SchemaError {
 /// A migration fails; the ones before it stay.
 pub async fn migrate(postgres: &Postgres) -> Result<(i64, i64), SchemaError> {
     let before = version(&postgres.pool).await?;
+    check_applied(&postgres.pool, before).await?;
     if before > needed_version() {
         return Err(SchemaError::Ahead { found: before, needed: needed_version() });
     }
@@ -44,16 +45,25 @@ pub async fn migrate(postgres: &Postgres) -> Result<(i64, i64), SchemaError> {
 /// The schema is behind, ahead, or not ours.
 pub async fn check_version(postgres: &Postgres) -> Result<(), SchemaError> {
     let (found, needed) = (version(&postgres.pool).await?, needed_version());
+    check_applied(&postgres.pool, found).await?;
     match found.cmp(&needed) {
-        std::cmp::Ordering::Less => return Err(SchemaError::Behind { found, needed }),
-        std::cmp::Ordering::Greater => return Err(SchemaError::Ahead { found, needed }),
-        std::cmp::Ordering::Equal => {}
+        std::cmp::Ordering::Less => Err(SchemaError::Behind { found, needed }),
+        std::cmp::Ordering::Greater => Err(SchemaError::Ahead { found, needed }),
+        std::cmp::Ordering::Equal => Ok(()),
+    }
+}
+
+/// Refuses a database in which another text ran under the number of one of our migrations. Asked before the versions are compared: such a database is
+/// neither behind nor ahead, whatever its number says.
+async fn check_applied(pool: &PgPool, found: i64) -> Result<(), SchemaError> {
+    if found == 0 {
+        return Ok(());
     }
     let applied = sqlx::query("select version, checksum from _sqlx_migrations where success order by version");
-    for row in applied.fetch_all(&postgres.pool).await? {
+    for row in applied.fetch_all(pool).await? {
         let (version, checksum): (i64, Vec<u8>) = (row.try_get("version")?, row.try_get("checksum")?);
         let ours = MIGRATOR.iter().find(|migration| migration.version == version);
-        if ours.is_none_or(|migration| migration.checksum.as_ref() != checksum) {
+        if ours.is_some_and(|migration| migration.checksum.as_ref() != checksum) {
             return Err(SchemaError::Changed { version });
         }
     }
