@@ -24,7 +24,9 @@ async fn session(lease: &mut Lease) -> Result<i32, sqlx::Error> {
 #[tokio::test(flavor = "multi_thread")]
 async fn an_act_without_an_answer_is_given_up_together_with_its_connection() {
     let (world, postgres) = a_database("silent").await;
+    let mut given_up = 0;
     let silent = async |db: &mut sqlx::PgConnection| -> Result<(), sqlx::Error> {
+        given_up = sqlx::query_scalar("select pg_backend_pid()").fetch_one(&mut *db).await?;
         let mut transaction = db.begin().await?;
         sqlx::query("insert into fis_mirror (exchange) values ('x')").execute(&mut *transaction).await?;
         std::future::pending::<()>().await;
@@ -32,9 +34,12 @@ async fn an_act_without_an_answer_is_given_up_together_with_its_connection() {
     };
     let error = postgres.run(WORK, silent).await.unwrap_err().to_string();
     assert!(error.contains("has not answered"), "{error}");
-    let open = "select count(*) from pg_stat_activity
-                 where datname = current_database() and application_name = 'fis' and state like 'idle in transaction%'";
-    wait_until("the server has rolled back", async || same(&world.count(open).await, &0)).await;
+    wait_until("the session is gone, and not back in the pool", async || {
+        let left = sqlx::query_scalar("select count(*) from pg_stat_activity where pid = $1").bind(given_up);
+        let left: i64 = left.fetch_one(&world.pool).await.unwrap();
+        same(left, 0)
+    })
+    .await;
     assert_eq!(world.count("select count(*) from fis_mirror").await, 0);
     // The pool goes on with another one.
     let one: i32 = postgres.run(WORK, async |db| sqlx::query_scalar("select 1").fetch_one(db).await).await.unwrap();
