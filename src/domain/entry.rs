@@ -3,6 +3,7 @@
 //! not be made.
 
 use std::borrow::Cow;
+use std::collections::BTreeMap;
 
 use chrono::NaiveDate;
 use rust_decimal::Decimal;
@@ -140,8 +141,7 @@ impl BalancedEntry {
         if let Some(currency) = single {
             let (debit, credit) = totals(&lines, |line| line.amount);
             if debit != credit {
-                let detail = format!("debits are {debit} {currency}, credits are {credit} {currency}");
-                return Err(Failure::new(Reason::Unbalanced, detail));
+                return Err(differs(debit, credit, currency, ""));
             }
         }
         let accounting_date = books.calendar.posting_date(draft.date)?;
@@ -235,25 +235,53 @@ fn convert(lines: &mut Vec<Line>, books: &Books, date: NaiveDate) -> Result<(), 
             return Err(Failure::new(Reason::BadAmount, detail));
         }
     }
+    // Zero equals zero, whatever was given for what: only their own currencies can tell.
+    if lines.iter().all(|line| line.base_amount.is_zero()) {
+        return balance_each_currency(lines);
+    }
     let (debit, credit) = totals(lines, |line| line.base_amount);
     let residue = debit - credit;
     if residue.is_zero() {
         return Ok(());
     }
-    // One minor unit per line is the most that honest rounding can leave; more is a rule that does not balance.
-    let allowed = Decimal::new(i64::try_from(lines.len()).unwrap_or(i64::MAX), base.minor_units());
-    let unbalanced = |why: &str| {
-        Failure::new(Reason::Unbalanced, format!("debits are {debit} {base}, credits are {credit} {base}{why}"))
-    };
-    if residue.abs() > allowed {
-        return Err(unbalanced(""));
+    if residue.abs() > residue_max(lines, base) {
+        return Err(differs(debit, credit, base, ""));
     }
     let Some(account) = &books.rounding_account else {
-        return Err(unbalanced(", and the books name no rounding_account for the residue"));
+        return Err(differs(debit, credit, base, ", and the books name no rounding_account for the residue"));
     };
     books.open_account(account.as_str())?;
     let side = if residue.is_sign_negative() { Side::Debit } else { Side::Credit };
     let amount = residue.abs();
     lines.push(Line { account: account.clone(), side, amount, currency: base, base_amount: amount });
     Ok(())
+}
+
+/// The most that honest rounding can leave: half a minor unit for each line that was converted, rounded up. Lines in the base currency are
+/// exact; what they do not balance is no residue.
+fn residue_max(lines: &[Line], base: Currency) -> Decimal {
+    let converted = lines.iter().filter(|line| line.currency != base).count();
+    // At most `LINES_MAX` lines come here.
+    Decimal::new(i64::try_from(converted.div_ceil(2)).unwrap_or(i64::MAX), base.minor_units())
+}
+
+/// One pass, whatever the number of currencies.
+fn balance_each_currency(lines: &[Line]) -> Result<(), Failure> {
+    let mut sums: BTreeMap<Currency, (Decimal, Decimal)> = BTreeMap::new();
+    for line in lines {
+        let (debit, credit) = sums.entry(line.currency).or_default();
+        match line.side {
+            Side::Debit => *debit += line.amount,
+            Side::Credit => *credit += line.amount,
+        }
+    }
+    match sums.into_iter().find(|(_, (debit, credit))| debit != credit) {
+        Some((currency, (debit, credit))) => Err(differs(debit, credit, currency, "")),
+        None => Ok(()),
+    }
+}
+
+fn differs(debit: Decimal, credit: Decimal, currency: Currency, why: &str) -> Failure {
+    let detail = format!("debits are {debit} {currency}, credits are {credit} {currency}{why}");
+    Failure::new(Reason::Unbalanced, detail)
 }

@@ -1,6 +1,8 @@
 //! Conversion to the base currency. An amount and a rate enter, the base amount leaves, rounded half-even exactly once.
 //! The sum is done in 128-bit integers: a decimal multiplication past 28 digits would round without telling.
 
+use std::collections::HashMap;
+
 use chrono::NaiveDate;
 use rust_decimal::Decimal;
 
@@ -32,20 +34,36 @@ impl Rate {
     }
 }
 
-/// The rates of one version of the books, newest first per pair.
+/// The rates of one version of the books. A line finds its rate without a look at all of them: an event has thousands of lines, and books may
+/// have a rate for every day of years.
 #[derive(Debug, Clone, Default)]
-pub struct Rates(Vec<Rate>);
+pub struct Rates {
+    /// Newest first.
+    all: Vec<Rate>,
+    /// Newest first per pair.
+    pairs: HashMap<(Currency, Currency), Vec<(NaiveDate, Decimal)>>,
+}
 
 impl Rates {
     #[must_use]
-    pub fn new(mut rates: Vec<Rate>) -> Self {
-        rates.sort_by_key(|rate| std::cmp::Reverse(rate.date));
-        Self(rates)
+    pub fn new(mut all: Vec<Rate>) -> Self {
+        all.sort_by_key(|rate| std::cmp::Reverse(rate.date));
+        let mut pairs: HashMap<_, Vec<_>> = HashMap::new();
+        for Rate { from, to, date, rate } in &all {
+            pairs.entry((*from, *to)).or_default().push((*date, *rate));
+        }
+        Self { all, pairs }
+    }
+
+    /// The newest rate of a pair on or before the date.
+    fn newest(&self, from: Currency, to: Currency, date: NaiveDate) -> Option<(NaiveDate, Decimal)> {
+        let dated = self.pairs.get(&(from, to))?;
+        dated.get(dated.partition_point(|(from, _)| *from > date)).copied()
     }
 
     /// Every rate as `(from, to, date, rate)`, the newest first.
     pub fn all(&self) -> impl Iterator<Item = (Currency, Currency, NaiveDate, Decimal)> {
-        self.0.iter().map(|rate| (rate.from, rate.to, rate.date, rate.rate))
+        self.all.iter().map(|rate| (rate.from, rate.to, rate.date, rate.rate))
     }
 
     /// True where an amount could be converted on the date.
@@ -69,11 +87,10 @@ impl Rates {
         if from == to {
             return Ok(amount);
         }
-        let known = |a: Currency, b: Currency| self.0.iter().find(move |r| r.from == a && r.to == b && r.date <= date);
-        let converted = match (known(from, to), known(to, from)) {
-            (Some(direct), Some(inverse)) if inverse.date > direct.date => divide(amount, inverse.rate, to),
-            (Some(direct), _) => multiply(amount, direct.rate, to),
-            (None, Some(inverse)) => divide(amount, inverse.rate, to),
+        let converted = match (self.newest(from, to, date), self.newest(to, from, date)) {
+            (Some((direct, _)), Some((inverse, rate))) if inverse > direct => divide(amount, rate, to),
+            (Some((_, rate)), _) => multiply(amount, rate, to),
+            (None, Some((_, rate))) => divide(amount, rate, to),
             (None, None) => return Err(ConvertError::NoRate),
         };
         converted.ok_or(ConvertError::TooLarge)

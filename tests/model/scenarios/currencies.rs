@@ -48,11 +48,12 @@ transfer 1010 100.00 USD 1000 73.60  GBP 2026-02-25 | 1010 +100.00 USD = 92.00 |
 transfer 1010 100.00 USD 1000 80.00  EUR 2026-02-25 | unbalanced debits are 92.00 EUR, credits are 80.00 EUR
 transfer 1000 100    JPY 1100 1.00   EUR 2026-02-25 | fx_rate_missing JPY
 
-// Up to a cent per line is rounding, and goes to its account; more is a rule that does not balance.
+// Half a cent per converted line, rounded up, is rounding, and goes to its account; more is a rule that does not balance.
 transfer 1010 100.00 USD 1000 91.99  EUR 2026-02-25 | 1010 +100.00 USD = 92.00 | 1000 -91.99 | 6999 -0.01 | posted
 transfer 1010 100.00 USD 1000 92.01  EUR 2026-02-25 | 1010 +100.00 USD = 92.00 | 1000 -92.01 | 6999 +0.01 | posted
-transfer 1010 100.00 USD 1000 92.02  EUR 2026-02-25 | 1010 +100.00 USD = 92.00 | 1000 -92.02 | 6999 +0.02 | posted
-transfer 1010 100.00 USD 1000 92.03  EUR 2026-02-25 | unbalanced
+transfer 1010 100.00 USD 1000 92.02  EUR 2026-02-25 | unbalanced debits are 92.00 EUR, credits are 92.02 EUR
+transfer 1000 0.10   USD 1100 0.08   GBP 2026-02-25 | 1000 +0.10 USD = 0.09 | 1100 -0.08 GBP = 0.10 | 6999 +0.01 | posted
+transfer 1000 0.10   USD 1100 0.09   GBP 2026-02-25 | unbalanced debits are 0.09 EUR, credits are 0.11 EUR
 split    USD 0.01 0.01 0.01                         | 1000 +0.03 USD = 0.03 | 4000 -0.01 USD = 0.01 | 4000 -0.01 USD = 0.01 | 4000 -0.01 USD = 0.01 | posted
 split    USD 0.05 0.05 0.05                         | 1000 +0.15 USD = 0.14 | 4000 -0.05 USD = 0.05 | 4000 -0.05 USD = 0.05 | 4000 -0.05 USD = 0.05 | 6999 +0.01 | posted
 split    EUR 0.05 0.05 0.05                         | 1000 +0.15 | 4000 -0.05 | 4000 -0.05 | 4000 -0.05 | posted
@@ -70,6 +71,57 @@ transfer 1000 1      JPY 1100 2      JPY 2026-02-25 | unbalanced
 #[test]
 fn an_entry_balances_in_its_currency_and_in_the_base_currency() {
     check(&books("", EXCHANGE), EXCHANGES);
+}
+
+/// Lines in whatever currency the publisher names, and rates at which a few coins are worth nothing.
+const MIXED: &str = r#"
+[[rates]]
+from = "VND"
+to = "EUR"
+date = 2026-01-01
+rate = "0.00003"
+[[rates]]
+from = "IDR"
+to = "EUR"
+date = 2026-01-01
+rate = "0.00005"
+[[rules]]
+name = "mixed"
+on = "bank.mixed.done"
+each = "payload.items"
+currency = "item.currency"
+lines = [
+  { debit = "1100", amount = "item.debit", when = "exists(item.debit)" },
+  { credit = "1000", amount = "item.credit", when = "exists(item.credit)" },
+]
+"#;
+
+const MIXTURES: &str = r#"
+shape mixed  bank.mixed.done  items
+
+// What is in the base currency was not rounded, so it leaves no residue.
+mixed [{"debit":"0.01","currency":"EUR"},{"debit":"0.01","currency":"EUR"},{"debit":"0.01","currency":"EUR"},{"credit":"0.01","currency":"USD"}] | unbalanced debits are 0.03 EUR, credits are 0.01 EUR
+
+// What is worth nothing in the base currency balances in its own, or not at all.
+mixed [{"debit":"100","currency":"VND"},{"credit":"0.01","currency":"IDR"}] | unbalanced debits are 0 IDR, credits are 0.01 IDR
+mixed [{"debit":"100","currency":"VND"},{"credit":"100","currency":"VND"},{"debit":"1","currency":"IDR"},{"credit":"2","currency":"IDR"}] | unbalanced debits are 1.00 IDR, credits are 2.00 IDR
+mixed [{"debit":"100","currency":"VND"},{"credit":"100","currency":"VND"},{"debit":"1","currency":"IDR"},{"credit":"1","currency":"IDR"}] | 1100 +100 VND = 0.00 | 1000 -100 VND = 0.00 | 1100 +1.00 IDR = 0.00 | 1000 -1.00 IDR = 0.00 | posted
+mixed [{"debit":"100","currency":"VND"},{"credit":"100","currency":"VND"}] | 1100 +100 VND = 0.00 | 1000 -100 VND = 0.00 | posted
+"#;
+
+#[test]
+fn only_what_was_converted_can_be_off() {
+    check(&books("", MIXED), MIXTURES);
+}
+
+/// 3,200 debits of a cent against a credit of one US cent: 31.99 euro that no conversion has rounded.
+#[test]
+fn many_exact_lines_do_not_make_room_for_a_residue() {
+    let cents = "{\"debit\":\"0.01\",\"currency\":\"EUR\"},".repeat(3_200);
+    let row = format!(
+        "shape mixed bank.mixed.done items\nmixed [{cents}{{\"credit\":\"0.01\",\"currency\":\"USD\"}}] | unbalanced debits are 32.00 EUR"
+    );
+    check(&books("", MIXED), &row);
 }
 
 pub(super) const UNROUNDED: &str = "
