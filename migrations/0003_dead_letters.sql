@@ -9,8 +9,11 @@
 --     writes it, so no statement can forget it. Who, why and through what are the transaction's settings fis.by, fis.why and
 --     fis.through; without them it was the service itself
 --   * an open letter cannot be deleted, by nobody; the log, the edits and the entries' edits are append-only
---   * a replay's selection (fis_replay_letter) never changes; whether a letter of it is sent is decided by the letter's own
---     state when its turn comes, so two replays of one letter send it once
+--   * a replay's selection (fis_replay_letter) never changes. Every place up to fis_replay.decided has its verdict: the transaction that
+--     decides letters moves it on, under the row's lock, from where it found it. A letter that is not parked any more when its
+--     turn comes is skipped, so two replays of one letter book it once
+--   * a letter is `replaying` where its replay found that it may succeed later: its event is held (fis_held.letter_id). Letters of a
+--     running replay whose turn has not come are parked; whoever lists them calls them replaying
 -- Moving a letter costs what its indexes cost: every move writes a new version of the row, and an entry into each index that holds it.
 -- So no index says twice what another one says, and none holds letters that nobody looks for in it.
 
@@ -45,7 +48,7 @@ create table fis_dead_letter (
     first_seen_at  timestamptz not null default now(),
     last_seen_at   timestamptz not null default now(),
     payload_hash   text,
-    -- The last replay that sent it.
+    -- The last replay that decided it.
     replay_id      bigint,
     resolved_as    text        check (resolved_as in ('posted', 'duplicate', 'ignored', 'superseded')),
     -- Where it was booked; null for what a rule ignores.
@@ -79,7 +82,7 @@ create index fis_dead_letter_of_event on fis_dead_letter (tenant_id, event_id);
 create index fis_dead_letter_received on fis_dead_letter (tenant_id, received_on)
     include (status, event_date, amount, currency)
     where status <> 'resolved';
--- Replays: what is on its way.
+-- Replays: whose events are held.
 create index fis_dead_letter_replaying on fis_dead_letter (replay_id) where status = 'replaying';
 -- Retention.
 create index fis_dead_letter_settled on fis_dead_letter (settled_at) where status in ('resolved', 'discarded');
@@ -97,11 +100,21 @@ create table fis_replay (
     canary       boolean     not null,
     rate         integer     check (rate > 0),
     max_failures bigint      check (max_failures >= 0),
-    -- chosen: shown, not yet confirmed; open: confirmed; done: all sent; cancelled: given up before all was sent
-    state        text        not null default 'chosen' check (state in ('chosen', 'open', 'done', 'cancelled')),
+    -- chosen: shown, not yet confirmed; running: the service takes it; paused: by hand or by a limit, may go on;
+    -- stopped: given up; done: every place has its verdict
+    state        text        not null default 'chosen' check (state in ('chosen', 'running', 'paused', 'stopped', 'done')),
+    -- Why it is paused or stopped.
+    note         text,
+    decided      bigint      not null default 0 check (decided >= 0 and decided <= letters),
+    -- Of those that are decided: the letter was not parked any more when its turn came; it was rejected again.
+    skipped      bigint      not null default 0 check (skipped >= 0),
+    failed       bigint      not null default 0 check (failed >= 0),
+    -- Instances that died since its last step while they followed the inbox: one of its letters may be what ends them.
+    deaths       integer     not null default 0 check (deaths >= 0),
     created_at   timestamptz not null default now(),
     ended_at     timestamptz
 );
+create index fis_replay_running on fis_replay (id) where state = 'running';
 
 create table fis_replay_letter (
     replay_id bigint  not null,
@@ -110,27 +123,23 @@ create table fis_replay_letter (
     -- What it said it was worth, so that a selection's money is told without reading the letters.
     currency  text,
     amount    numeric,
-    -- The edited copy to send instead of the original.
+    -- The edited copy to book instead of the original.
     edit_no   integer,
-    -- skipped: when its turn came the letter was not parked any more
-    state     text    not null default 'waiting' check (state in ('waiting', 'sent', 'skipped')),
     primary key (replay_id, n)
 );
-create index fis_replay_letter_waiting on fis_replay_letter (replay_id, n) where state = 'waiting';
+-- Which replays has a letter been selected by?
+create index fis_replay_letter_of on fis_replay_letter (letter_id);
 
--- Edited copies. copy_id is the content id of the copy, as letters have one: whoever sees the message can tell whose copy it is,
--- and nothing that a publisher writes into a header can.
+-- Edited copies.
 create table fis_dead_letter_edit (
     letter_id text        not null,
     edit_no   integer     not null check (edit_no > 0),
-    copy_id   text        not null,
     body      bytea       not null,
     edited_by text        not null,
     why       text        not null,
     edited_at timestamptz not null default now(),
     primary key (letter_id, edit_no)
 );
-create index fis_dead_letter_edit_copy on fis_dead_letter_edit (copy_id);
 
 -- The record of an entry that was booked from an edited copy. It outlives the letter.
 create table fis_entry_edit (
@@ -147,7 +156,7 @@ create table fis_operator_log (
     id          bigint      generated always as identity primary key,
     at          timestamptz not null default now(),
     by          text        not null,
-    act         text        not null check (act in ('replay', 'release', 'resolve', 'fail', 'reopen', 'discard', 'edit', 'again', 'prune')),
+    act         text        not null check (act in ('replay', 'pause', 'resume', 'stop', 'hold', 'resolve', 'fail', 'reopen', 'discard', 'edit', 'again', 'prune')),
     why         text        not null,
     -- The hand through which the act came.
     through     text        not null check (through in ('cli', 'service')),
@@ -160,9 +169,8 @@ create table fis_operator_log (
     detail      text        not null
 );
 create index fis_operator_log_letter on fis_operator_log (letter_id, id) where letter_id is not null;
--- Which letters of a replay failed again. How many are resolved follows from those that are still on their way.
-create index fis_operator_log_failed on fis_operator_log (replay_id)
-    where from_status = 'replaying' and to_status = 'parked';
+-- Which letters of a replay failed again, and why.
+create index fis_operator_log_failed on fis_operator_log (replay_id) where act = 'fail';
 
 create trigger fis_operator_log_append_only before update or delete or truncate on fis_operator_log
     for each statement execute function fis_refuse_change();
@@ -171,7 +179,8 @@ create trigger fis_dead_letter_edit_append_only before update or delete or trunc
 create trigger fis_entry_edit_append_only before update or delete or truncate on fis_entry_edit
     for each statement execute function fis_refuse_change();
 
--- parked → replaying → resolved | parked; parked → resolved (superseded) | discarded; what comes again is parked again.
+-- parked → resolved | discarded | replaying; replaying → resolved | parked; what comes again is parked again. A replay's verdict names the
+-- replay, so that one that changes nothing else is a move too: the letter failed again.
 --
 -- The log joins the letters of a statement as they were with what they became. PostgreSQL plans that once a session, by the number of
 -- letters in the first statement: after a single letter it would compare each with each for ever after, a quarter of a million
@@ -182,38 +191,25 @@ language plpgsql
 set enable_nestloop = off
 as $$
 declare
-    astray record;
     whose text := coalesce(current_setting('fis.by', true), '');
 begin
     if not exists (select from new_letters) then
         return null;
     end if;
-    select o.id, o.status as was, n.status as became
-      into astray
-      from old_letters o
-      join new_letters n using (id)
-     where (o.status in ('resolved', 'discarded') and n.status not in (o.status, 'parked'))
-        or (o.status = 'replaying' and n.status = 'discarded')
-     limit 1;
-    if found then
-        raise exception 'dead letter % cannot go from % to %', astray.id, astray.was, astray.became
-            using errcode = 'check_violation';
-    end if;
     insert into fis_operator_log (by, act, why, through, letter_id, replay_id, from_status, to_status, reason, detail)
     select case whose when '' then 'fis' else whose end,
-           case when n.status = o.status then 'again'
-                when n.status = 'replaying' then 'replay'
-                when n.status = 'resolved' then 'resolve'
+           case when n.status = 'resolved' then 'resolve'
                 when n.status = 'discarded' then 'discard'
-                when o.status <> 'replaying' then 'reopen'
-                when whose = '' then 'fail'
-                else 'release' end,
+                when n.status = 'replaying' then 'hold'
+                when o.status = 'replaying' or n.replay_id is distinct from o.replay_id then 'fail'
+                when o.status = 'parked' then 'again'
+                else 'reopen' end,
            coalesce(nullif(current_setting('fis.why', true), ''), n.resolved_as, n.reason),
            coalesce(nullif(current_setting('fis.through', true), ''), 'service'),
            n.id, n.replay_id, o.status, n.status, n.reason, n.detail
       from old_letters o
       join new_letters n using (id)
-     where n.status <> o.status or n.reason <> o.reason
+     where n.status <> o.status or n.reason <> o.reason or n.replay_id is distinct from o.replay_id
      order by n.first_seen_at, n.id;
     return null;
 end
@@ -222,6 +218,18 @@ $$;
 create trigger fis_dead_letter_moves after update on fis_dead_letter
     referencing old table as old_letters new table as new_letters
     for each statement execute function fis_letter_moves();
+
+create function fis_refuse_move() returns trigger
+language plpgsql as $$
+begin
+    raise exception 'dead letter % cannot go from % to %', old.id, old.status, new.status using errcode = 'check_violation';
+end
+$$;
+
+create trigger fis_dead_letter_astray after update of status on fis_dead_letter
+    for each row when (old.status in ('resolved', 'discarded') and new.status not in (old.status, 'parked')
+                       or old.status = 'replaying' and new.status = 'discarded')
+    execute function fis_refuse_move();
 
 create function fis_keep_open_letters() returns trigger
 language plpgsql as $$

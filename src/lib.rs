@@ -9,6 +9,7 @@
 //! |---|---|---|---|
 //! | 0 | [`domain`] | no client crate | money is added, an entry balanced, a hash made, a failure given its disposition |
 //! | 0 | [`platform`] | the client crates | `lapin` is named, the clock is read, a metric is named |
+//! | 0 | [`faults`] | nothing | a bug or a death is there on purpose, for a test |
 //! | 1 | [`store`] | layer 0 | SQL is written; a table is written by one file |
 //! | 2 | [`intake`], [`journal`], [`outbox`], [`parking`] (never one another) | 0–1 | an event, an entry, an announcement, a letter is decided about; Redis is spoken |
 //! | 3 | [`pipeline`] | 0–2 | a disposition (ledger word) becomes a settlement (AMQP word) |
@@ -38,6 +39,7 @@
 pub mod cli;
 pub mod desk;
 pub mod domain;
+pub mod faults;
 pub mod intake;
 pub mod journal;
 pub mod outbox;

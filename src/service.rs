@@ -13,6 +13,7 @@ use std::time::Duration;
 use tokio_util::sync::CancellationToken;
 
 use crate::domain::ids::TenantId;
+use crate::faults::mutants::{self, mutant};
 use crate::journal::books::{BooksError, BooksShelf};
 use crate::outbox::{self, Handover, Relay};
 use crate::parking::{Parking, TenantDay};
@@ -23,7 +24,6 @@ use crate::platform::amqp::{AmqpError, Connection, address};
 use crate::platform::config::Config;
 use crate::platform::health::{Health, Part};
 use crate::platform::metrics;
-use crate::platform::mutants::{self, mutant};
 use crate::platform::postgres::{self, Postgres, PostgresError};
 use crate::platform::redis::{Redis, RedisError};
 use crate::platform::time::Backoff;
@@ -217,6 +217,8 @@ fn start(config: &Config, parts: &Parts, tasks: &mut Tasks) {
     tasks.spawn("probe", async move { loops::probe(&probed, &stop).await });
     let (stop, watched) = (tasks.first.clone(), edges.clone());
     tasks.spawn("letters", async move { loops::watch_letters(&watched, &stop).await });
+    let (stop, posted, road) = (tasks.first.clone(), edges.clone(), Arc::clone(&pipeline));
+    tasks.spawn("inbox", async move { loops::inbox(&posted, &road, &stop).await });
     let (stop, config) = (tasks.first.clone(), config.clone());
     tasks.spawn("intake", async move { loops::intake(&config, &edges, &pipeline, &stop).await });
 }

@@ -13,6 +13,7 @@ pub mod offer;
 mod rehearse;
 mod replay;
 mod show;
+mod watch;
 
 use std::process::ExitCode;
 
@@ -31,9 +32,9 @@ pub enum DlqCommand {
     Groups(groups::Groups),
     /// Everything about one dead letter, and what would mend it
     Show(show::Show),
-    /// Send dead letters through the books again
+    /// Run dead letters through the books again; pause, resume or stop a replay
     Replay(Box<replay::ReplayCommand>),
-    /// Replays, newest first: what was sent, what is left
+    /// Replays, newest first: their state, what is decided, what is left
     Replays(replay::Replays),
     /// Replay an edited copy; the original stays as it is
     Edit(Box<edit::EditCommand>),

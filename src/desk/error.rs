@@ -123,7 +123,7 @@ impl From<StoreError> for DeskError {
     fn from(error: StoreError) -> Self {
         match error {
             StoreError::NotFound { what, name } => Self::NotFound { what, name },
-            StoreError::Refused { .. } => Self::Refused { why: error.to_string() },
+            StoreError::Refused { .. } | StoreError::ReplayIs { .. } => Self::Refused { why: error.to_string() },
             StoreError::Changed { what } => Self::Changed { what },
             StoreError::Busy { what } => Self::Busy { what },
             StoreError::Away(error) => Self::from(error),

@@ -7,6 +7,7 @@ use serde::Deserialize;
 use serde_json::value::RawValue;
 
 use super::{DeskError, Server};
+use crate::domain::names::EVENTS_EXCHANGE;
 use crate::intake::Lane;
 use crate::platform::amqp::{Connection, OutMessage, Properties, PublishOutcome, Publisher};
 use crate::platform::config::Config;
@@ -62,7 +63,12 @@ impl PublishedEvent {
             };
         }
         let body = line.body.get().as_bytes().to_vec();
-        Ok(Self { exchange: lane.exchange(), routing_key: line.routing_key, properties, body })
+        Ok(Self {
+            exchange: lane.exchange().unwrap_or(EVENTS_EXCHANGE),
+            routing_key: line.routing_key,
+            properties,
+            body,
+        })
     }
 }
 

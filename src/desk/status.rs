@@ -98,7 +98,7 @@ impl Desk {
         let connection = Connection::open(&self.config.amqp, "fis status").await?;
         let management = Management::of(&self.config.amqp)?;
         let mut queues = Vec::new();
-        for queue in Lane::ALL.map(Lane::queue).into_iter().chain([DEAD_LETTER_QUEUE]) {
+        for queue in Lane::CONSUMED.into_iter().filter_map(Lane::queue).chain([DEAD_LETTER_QUEUE]) {
             let ready = u64::from(connection.ready_count(queue).await?);
             let counts = management.queue_counts(queue).await.ok().flatten();
             queues.push((queue, QueueDepth { ready, unacked: counts.map(|counts| counts.unacked) }));

@@ -39,7 +39,8 @@ words! {
     pub enum LetterStatus {
         /// Waits for somebody.
         Parked = "parked",
-        /// Sent through the books again, and not heard of yet.
+        /// A replay has found that it may succeed later, and its event is held. A letter that is shown has this state also while a running
+        /// replay has it before itself.
         Replaying = "replaying",
         /// In the books, or none of their business.
         Resolved = "resolved",
@@ -77,31 +78,27 @@ words! {
     pub enum ReplayState {
         /// Shown, not yet confirmed.
         Chosen = "chosen",
-        /// Confirmed.
-        Open = "open",
-        /// All of it is sent.
+        /// Confirmed; the service takes it.
+        Running = "running",
+        /// Halted by hand or by a limit; it may go on.
+        Paused = "paused",
+        /// Given up.
+        Stopped = "stopped",
+        /// Every place of its selection has a verdict.
         Done = "done",
-        /// Given up before all of it was sent.
-        Cancelled = "cancelled",
-    }
-}
-
-words! {
-    /// The state of one letter's place in a replay's selection.
-    pub enum ReplayLetterState {
-        Waiting = "waiting",
-        Sent = "sent",
-        /// The letter was not parked any more when its turn came.
-        Skipped = "skipped",
     }
 }
 
 words! {
     /// The act that a line of the operators' log records.
     pub enum LetterAct {
+        /// A replay was started.
         Replay = "replay",
-        /// A replay was given up, and the letter is parked again.
-        Release = "release",
+        Pause = "pause",
+        Resume = "resume",
+        Stop = "stop",
+        /// A replayed letter may succeed later, and its event is held.
+        Hold = "hold",
         Resolve = "resolve",
         /// A replayed letter was rejected again.
         Fail = "fail",
@@ -128,6 +125,6 @@ mod tests {
             assert_eq!(serde_json::from_str::<LetterStatus>(&json).unwrap(), *status);
         }
         assert_eq!(LetterStatus::parse("Parked"), None);
-        assert_eq!(format!("{:<9}|", ReplayState::Open), "open     |");
+        assert_eq!(format!("{:<9}|", ReplayState::Done), "done     |");
     }
 }

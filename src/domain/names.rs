@@ -3,7 +3,7 @@
 /// The exchange to which publishers send their events: the live lane.
 pub const EVENTS_EXCHANGE: &str = "fis.events.exchange";
 pub const URGENT_EXCHANGE: &str = "fis.urgent.exchange";
-/// The exchange of the low lane: publishers' back-fills, retries and replays.
+/// The exchange of the low lane: publishers' back-fills.
 pub const BACKFILL_EXCHANGE: &str = "fis.backfill.exchange";
 /// The exchange of everything that fis announces.
 pub const DOMAIN_EXCHANGE: &str = "fis.domain.exchange";
@@ -23,14 +23,6 @@ pub const MIRROR_OWNER_QUEUE: &str = "fis.mirror.owner";
 pub const TENANT_HEADER: &str = "x-fis-tenant";
 /// The sequence of the entry that an announcement is about.
 pub const SEQUENCE_HEADER: &str = "x-fis-sequence";
-/// The number of times that an event was held before; travels with its retry.
-pub const ATTEMPT_HEADER: &str = "x-fis-attempt";
-/// The publisher's own message id, where a retry or a replay had to have another one.
-pub const MESSAGE_ID_HEADER: &str = "x-fis-message-id";
-/// The letter of which a message says that it is the replay. It is a hint and never a proof: which letter a message is, its content says.
-pub const LETTER_HEADER: &str = "x-fis-dead-letter";
-/// The edited copy that a replay carries; for readers, nothing depends on it.
-pub const EDIT_HEADER: &str = "x-fis-edit";
 /// The W3C trace that an event belongs to.
 pub const TRACEPARENT_HEADER: &str = "traceparent";
 /// The beginning of the headers in which a binary CloudEvent keeps its envelope.
@@ -38,3 +30,6 @@ pub const CLOUD_EVENT_HEADERS: &str = "cloudEvents";
 /// The header of a message that lost headers on its way in, because they could not be read: too deep, or larger than a frame.
 /// What is left of it may look like another event of another tenant.
 pub const UNREADABLE_HEADER: &str = "x-fis-unreadable";
+
+/// The lease of the instance that follows the inbox for all of them.
+pub const INBOX_LEASE: &str = "inbox";

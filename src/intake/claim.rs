@@ -21,8 +21,8 @@ use serde::{Deserialize, Serialize};
 use super::ledger::{self, Reached};
 use crate::domain::chain::instant_text;
 use crate::domain::ids::{EventId, TenantId};
+use crate::faults::mutants::{self, mutant};
 use crate::platform::metrics;
-use crate::platform::mutants::{self, mutant};
 use crate::platform::redis::Redis;
 
 /// 72 hours: a long weekend of retries.
@@ -129,7 +129,7 @@ async fn try_claim(redis: &Redis, ledger: &str, keys: &[Key<'_>], now: DateTime<
             created_at: &created_at,
             ledger,
         };
-        claims.add_command(set(key, &value, "NX"));
+        claims.add_command(set(key, &value, Some("NX")));
     }
     let answers = redis.run(&mut claims).await.ok()?;
     // Nil: somebody was here before. An error (out of memory, read-only) is silence, not an answer.
@@ -171,6 +171,31 @@ pub struct Mark<'a> {
     pub response_body: Response<'a>,
 }
 
+/// Removes the keys that do not say COMPLETED: somebody else may have posted the event meanwhile.
+const FORGET: &str = r#"for _, key in ipairs(KEYS) do
+  local value = redis.call('GET', key)
+  if value and not string.find(value, '"status":"COMPLETED"', 1, true) then redis.call('UNLINK', key) end
+end
+return 0"#;
+
+/// Forgets the keys of events that wait and are about to be decided: were the process to die right after the commit, nobody would come again to
+/// mark them, and they would go on saying PROCESSING or FAILED of a posted event. Silence costs the next duplicate a moment, and no more.
+pub async fn forget(redis: &Redis, keys: &[Key<'_>]) {
+    if keys.is_empty() {
+        return;
+    }
+    let mut forget = Cmd::new();
+    forget.arg("EVAL").arg(FORGET).arg(keys.len());
+    for key in keys {
+        let _ = key.write(forget.writer_for_next_arg());
+    }
+    let mut pipeline = Pipeline::with_capacity(1);
+    pipeline.add_command(forget);
+    if redis.run(&mut pipeline).await.is_err() {
+        metrics::redis_away();
+    }
+}
+
 /// Marks the keys in one round trip. A failure is not one: the ledger has committed, and a key that says PROCESSING only
 /// makes the next duplicate slower.
 pub async fn mark(redis: &Redis, ledger: &str, reached: Option<Reached<'_>>, marks: Vec<Mark<'_>>, now: DateTime<Utc>) {
@@ -191,7 +216,9 @@ pub async fn mark(redis: &Redis, ledger: &str, reached: Option<Reached<'_>>, mar
             created_at: &created_at,
             ledger,
         };
-        pipeline.add_command(set(&mark.key, &value, "XX"));
+        // What is committed is true, also where the key was forgotten meanwhile; that an event failed is not worth a key of its own.
+        let when = if mark.status == Status::Completed { None } else { Some("XX") };
+        pipeline.add_command(set(&mark.key, &value, when));
     }
     if redis.run(&mut pipeline).await.is_err() {
         metrics::redis_away();
@@ -199,14 +226,17 @@ pub async fn mark(redis: &Redis, ledger: &str, reached: Option<Reached<'_>>, mar
 }
 
 /// Written in place: every event has two of them.
-fn set(key: &Key<'_>, value: &KeyValue<'_>, when: &'static str) -> Cmd {
+fn set(key: &Key<'_>, value: &KeyValue<'_>, when: Option<&'static str>) -> Cmd {
     let mut command = Cmd::with_capacity(SET_ARGUMENTS, SET_BYTES_USUAL);
     command.arg("SET");
     // Writing to memory cannot fail, and strings and numbers cannot fail to serialise; an unreadable value would be treated as
     // "post" anyway.
     let _ = key.write(command.writer_for_next_arg());
     let _ = serde_json::to_writer(command.writer_for_next_arg(), value);
-    command.arg(when).arg("EX").arg(LIFE_SECONDS);
+    if let Some(when) = when {
+        command.arg(when);
+    }
+    command.arg("EX").arg(LIFE_SECONDS);
     command
 }
 

@@ -1,4 +1,4 @@
-//! Stage 1: a message enters, by one of three lanes. Batches of deliveries come from `platform::amqp::Receiver`; their
+//! Stage 1: a message enters, by one of three lanes of the broker, or by the inbox, where it has waited. Batches of deliveries come from `platform::amqp::Receiver`; their
 //! idempotency keys are claimed in Redis and, after the commit, marked (`claim`); so is the progress of publishers' batches (`progress`). Nothing here decides what becomes of an
 //! event.
 
@@ -15,10 +15,14 @@ pub enum Lane {
     Urgent,
     Live,
     Backfill,
+    /// The lane of messages that waited in PostgreSQL and are posted from there.
+    Inbox,
 }
 
 impl Lane {
-    pub const ALL: [Self; 3] = [Self::Urgent, Self::Live, Self::Backfill];
+    pub const ALL: [Self; 4] = [Self::Urgent, Self::Live, Self::Backfill, Self::Inbox];
+    /// The lanes that the broker has.
+    pub const CONSUMED: [Self; 3] = [Self::Urgent, Self::Live, Self::Backfill];
 
     #[must_use]
     pub fn name(self) -> &'static str {
@@ -26,29 +30,35 @@ impl Lane {
             Self::Urgent => "urgent",
             Self::Live => "live",
             Self::Backfill => "backfill",
+            Self::Inbox => "inbox",
         }
     }
 
+    /// The queue of a lane that the broker has.
     #[must_use]
-    pub fn queue(self) -> &'static str {
+    pub fn queue(self) -> Option<&'static str> {
         match self {
-            Self::Urgent => names::URGENT_QUEUE,
-            Self::Live => names::INGESTION_QUEUE,
-            Self::Backfill => names::BACKFILL_QUEUE,
+            Self::Urgent => Some(names::URGENT_QUEUE),
+            Self::Live => Some(names::INGESTION_QUEUE),
+            Self::Backfill => Some(names::BACKFILL_QUEUE),
+            Self::Inbox => None,
         }
     }
 
+    /// The exchange by which publishers reach the lane.
     #[must_use]
-    pub fn exchange(self) -> &'static str {
+    pub fn exchange(self) -> Option<&'static str> {
         match self {
-            Self::Urgent => names::URGENT_EXCHANGE,
-            Self::Live => names::EVENTS_EXCHANGE,
-            Self::Backfill => names::BACKFILL_EXCHANGE,
+            Self::Urgent => Some(names::URGENT_EXCHANGE),
+            Self::Live => Some(names::EVENTS_EXCHANGE),
+            Self::Backfill => Some(names::BACKFILL_EXCHANGE),
+            Self::Inbox => None,
         }
     }
 
+    /// The lane of the broker that has this name.
     #[must_use]
     pub fn parse(name: &str) -> Option<Self> {
-        Self::ALL.into_iter().find(|lane| lane.name() == name)
+        Self::CONSUMED.into_iter().find(|lane| lane.name() == name)
     }
 }

@@ -170,14 +170,14 @@ mod tests {
         match lane {
             Lane::Urgent => 8,
             Lane::Live => 4,
-            Lane::Backfill => 1,
+            Lane::Backfill | Lane::Inbox => 1,
         }
     }
 
     /// Every lane of `busy` always has a batch of 500 waiting; events served per lane in 1,300 turns.
-    fn served(busy: &[Lane]) -> [usize; 3] {
+    fn served(busy: &[Lane]) -> [usize; 4] {
         let mut state = State::new(1, weights);
-        let mut counts = [0; 3];
+        let mut counts = [0; 4];
         let mut turn = None;
         for lane in busy {
             turn = turn.or(state.enter(*lane, 500, *lane));
@@ -193,15 +193,16 @@ mod tests {
 
     #[test]
     fn under_contention_the_lanes_share_by_their_weights() {
-        let [urgent, live, backfill] = served(&Lane::ALL);
+        let [urgent, live, backfill, inbox] = served(&Lane::ALL);
         assert!(urgent.abs_diff(backfill * 8) <= 8 * 500, "{urgent} {live} {backfill}");
         assert!(live.abs_diff(backfill * 4) <= 4 * 500, "{urgent} {live} {backfill}");
+        assert!(inbox.abs_diff(backfill) <= 500, "{backfill} {inbox}");
         assert!(backfill > 0, "no lane starves");
     }
 
     #[test]
     fn what_an_idle_lane_leaves_goes_to_the_others() {
-        let [urgent, live, backfill] = served(&[Lane::Live, Lane::Backfill]);
+        let [urgent, live, backfill, _] = served(&[Lane::Live, Lane::Backfill]);
         assert_eq!(urgent, 0);
         assert!(live.abs_diff(backfill * 4) <= 4 * 500, "{live} {backfill}");
         assert_eq!(served(&[Lane::Backfill])[2], 1300 * 500);
@@ -228,22 +229,23 @@ mod tests {
         let mut state = State::new(1, weights);
         state.enter(Lane::Backfill, 500, ());
         let ways = |state: &State<()>| Lane::ALL.map(|lane| state.precedence(lane));
-        assert_eq!(ways(&state), [Precedence::Free; 3]);
+        assert_eq!(ways(&state), [Precedence::Free; 4]);
         state.enter(Lane::Live, 1, ());
         state.leave();
         assert_eq!(
             ways(&state),
-            [Precedence::Free, Precedence::Free, Precedence::Pausing(4)],
+            [Precedence::Free, Precedence::Free, Precedence::Pausing(4), Precedence::Pausing(4)],
             "the weight of the one over that of the other"
         );
         state.enter(Lane::Urgent, 1, ());
         state.leave();
-        assert_eq!(ways(&state), [Precedence::Free, Precedence::Pausing(2), Precedence::Pausing(12)]);
+        let lowest = Precedence::Pausing(12);
+        assert_eq!(ways(&state), [Precedence::Free, Precedence::Pausing(2), lowest, lowest]);
         for _ in 0..RECENT {
             state.enter(Lane::Backfill, 500, ());
             state.leave();
         }
-        assert_eq!(ways(&state), [Precedence::Free; 3]);
+        assert_eq!(ways(&state), [Precedence::Free; 4]);
     }
 
     #[test]

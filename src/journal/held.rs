@@ -1,6 +1,7 @@
-//! Held events: listed, and called back before their time, by a person or because their cause is gone. A release moves the
-//! due time of the row that waits in the outbox; the relay does the rest. It touches a row only while that still waits, and
-//! only under the lock of the tenant's head, so it can neither send a retry twice nor race with a posting.
+//! Held events, called back before their time, by a person or because their cause is gone. A release moves the due time of a row; the
+//! inbox does the rest. It touches a row only under the lock of the tenant's head, so it cannot race with a posting.
+
+use std::collections::BTreeSet;
 
 use sqlx::{PgConnection, PgPool};
 
@@ -9,16 +10,16 @@ use crate::domain::chain::ChainedEntry;
 use crate::domain::disposition::Reason;
 use crate::domain::ids::{EventId, TenantId};
 use crate::domain::waits_for::WaitsFor;
+use crate::faults::crash_points::{self, crash_point};
 use crate::store::heads::lock_heads;
-use crate::store::held::{self, HeldFilter};
-use crate::store::outbox::{self, RELEASED_MAX};
+use crate::store::held::{self, HeldFilter, RELEASED_MAX};
 
 /// The fate of the wish to release an event.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, serde::Serialize)]
 pub enum Released {
     #[serde(rename = "released")]
     Now,
-    /// The event is due, or on its way back already.
+    /// The event is due already.
     #[serde(rename = "due already")]
     Before,
     #[serde(rename = "not held")]
@@ -49,11 +50,12 @@ pub async fn release_events(
     lock_heads(&mut transaction, &[tenant.as_str()]).await?;
     let events: Vec<&str> = events.iter().map(EventId::as_str).collect();
     let held = held::among(&mut transaction, tenant, &events).await?;
-    let freed = outbox::free_events(&mut transaction, tenant, &events).await?;
-    held::follow_retries(&mut transaction, &freed).await?;
+    let freed = held::free_events(&mut transaction, tenant, &events).await?;
+    crash_point(crash_points::BEFORE_RELEASE);
     transaction.commit().await?;
+    crash_point(crash_points::AFTER_RELEASE);
     let is_held = |event: &str| held.iter().any(|held| held == event);
-    let is_freed = |event: &str| freed.iter().any(|(_, freed)| freed == event);
+    let is_freed = |event: &str| freed.iter().any(|freed| freed == event);
     let outcome = |event: &&str| match (is_freed(event), is_held(event)) {
         (true, _) => Released::Now,
         (false, true) => Released::Before,
@@ -84,19 +86,21 @@ async fn release_some(pool: &PgPool, filter: &HeldFilter) -> Result<u64, sqlx::E
     let tenants: Vec<&str> = tenants.iter().map(String::as_str).collect();
     lock_heads(&mut transaction, &tenants).await?;
     // Only the tenants that are locked: one that came since is left alone.
-    let freed = outbox::free_matching(&mut transaction, &tenants, filter.reason.map(Reason::code)).await?;
-    let released = held::follow_retries(&mut transaction, &freed).await?;
+    let released = held::free_matching(&mut transaction, &tenants, filter.reason.map(Reason::code)).await?;
     transaction.commit().await?;
     Ok(released)
 }
 
-/// Calls back the events that wait for one of these entries, now that it is posted. Inside the posting transaction.
+/// Calls back the events that wait for one of these entries, now that it is posted. Inside the posting transaction. Returns how many.
 pub async fn free_waiting_for(db: &mut PgConnection, entries: &[ChainedEntry]) -> Result<u64, sqlx::Error> {
     let tenants: Vec<&str> = entries.iter().map(|entry| entry.origin.tenant_id.as_str()).collect();
+    let distinct: Vec<&str> = BTreeSet::from_iter(tenants.iter().copied()).into_iter().collect();
+    if !held::any_waits_for_event(&mut *db, &distinct).await? {
+        return Ok(0);
+    }
     let causes: Vec<String> =
         entries.iter().map(|entry| WaitsFor::Event(entry.origin.event_id.clone()).to_string()).collect();
-    let freed = outbox::free_causes(&mut *db, &tenants, &causes).await?;
-    held::follow_retries(db, &freed).await
+    held::free_causes(db, &tenants, &causes).await
 }
 
 /// Calls back the events whose cause is gone under new books, the first of them where there are many. The others stay: a retry that cannot succeed would only spend
@@ -108,6 +112,5 @@ pub async fn free_by_books(db: &mut PgConnection, books: &Books) -> Result<u64, 
     if gone.is_empty() {
         return Ok(0);
     }
-    let freed = outbox::free_tenant_causes(&mut *db, &books.tenant_id, &gone).await?;
-    held::follow_retries(db, &freed).await
+    held::free_tenant_causes(db, &books.tenant_id, &gone).await
 }

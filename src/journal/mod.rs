@@ -8,8 +8,8 @@ mod reading;
 
 pub use crate::domain::receipt::{Original, Posted, Receipt};
 pub use posting::{
-    Arrival, Committed, Counts, Heads, Item, ItemFacts, LedgerView, Plan, PostError, PreparedBatch, PreparedError,
-    Reception, Rehearsal, RetryMessage, RevertError, Source, Step, Verdict, decide, post, post_prepared, prepare,
+    Arrival, Came, Committed, Counts, Heads, Item, ItemFacts, KeptMessage, LedgerView, Plan, PostError, PreparedBatch,
+    PreparedError, Reception, Rehearsal, RevertError, Source, Step, Verdict, decide, post, post_prepared, prepare,
     rehearse, revert,
 };
 pub use reading::{audit, tie_out};

@@ -10,7 +10,7 @@ use crate::domain::chain::ChainedEntry;
 use crate::domain::ids::EntryPlace;
 use crate::platform::amqp::{OutMessage, Properties};
 use crate::store::journal::read::entries;
-use crate::store::outbox::{self, OutboxRow, Road, RowContent};
+use crate::store::outbox::{self, OutboxRow, RowContent};
 
 /// The messages of some rows, and the rows without one.
 #[derive(Default)]
@@ -24,7 +24,6 @@ impl Messages {
         rows: &[OutboxRow],
         db: &mut PgConnection,
         mut known: HashMap<EntryPlace, ChainedEntry>,
-        road: Road,
     ) -> Result<Self, sqlx::Error> {
         let (mut places, mut others) = (Vec::new(), Vec::new());
         for row in rows {
@@ -42,7 +41,7 @@ impl Messages {
         if !places.is_empty() {
             known.extend(read(&mut *db, &places).await?);
         }
-        let mut bodies = if others.is_empty() { HashMap::new() } else { outbox::bodies(db, road, &others).await? };
+        let mut bodies = if others.is_empty() { HashMap::new() } else { outbox::bodies(db, &others).await? };
         let mut made = Self { messages: HashMap::with_capacity(rows.len()), broken: HashSet::new() };
         for row in rows {
             match message(row, &known, &mut bodies) {

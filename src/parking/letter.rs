@@ -5,9 +5,7 @@ use crate::domain::dead_letter::{DeadLetter, dead_letter_id};
 use crate::domain::disposition::Failure;
 use crate::domain::event::Identity;
 use crate::domain::money::Worth;
-use crate::domain::names::{
-    ATTEMPT_HEADER, CLOUD_EVENT_HEADERS, MESSAGE_ID_HEADER, TENANT_HEADER, TRACEPARENT_HEADER, UNREADABLE_HEADER,
-};
+use crate::domain::names::{CLOUD_EVENT_HEADERS, TENANT_HEADER, TRACEPARENT_HEADER, UNREADABLE_HEADER};
 use crate::platform::amqp::{Delivery, Properties};
 
 /// The longest `traceparent`: the W3C form has 55 characters, and anything much longer is not one.
@@ -64,9 +62,8 @@ pub(super) fn content_id(routing_key: &str, properties: &Properties, body: &[u8]
 /// The message id that the publisher gave.
 #[must_use]
 pub fn own_message_id(delivery: &Delivery) -> Option<&str> {
-    let properties = &delivery.properties;
     // PostgreSQL text cannot hold NUL; an id that has one is of no use to anybody.
-    properties.header(MESSAGE_ID_HEADER).or_else(|| properties.message_id()).filter(|id| !id.contains('\0'))
+    delivery.properties.message_id().filter(|id| !id.contains('\0'))
 }
 
 /// The trace that the message belongs to.
@@ -89,13 +86,8 @@ pub fn storable(text: &str) -> String {
     text.replace('\0', "\u{fffd}")
 }
 
-/// A letter's properties, fit to begin again with.
-pub(super) fn fresh(properties: &str) -> Properties {
-    Properties::from_text(properties).carried().without_header(ATTEMPT_HEADER)
-}
-
-/// The message that a replay of the letter would be.
+/// The message that waited, as it would come off the broker.
 #[must_use]
 pub fn imagined(routing_key: &str, properties: &str, body: Vec<u8>) -> Delivery {
-    Delivery::imagined(routing_key.to_owned(), fresh(properties), body)
+    Delivery::imagined(routing_key.to_owned(), Properties::from_text(properties).carried(), body)
 }

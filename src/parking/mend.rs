@@ -4,54 +4,40 @@
 use chrono::{DateTime, Utc};
 use sqlx::{PgConnection, PgPool};
 
-use super::letter::content_id;
-use super::replay::{ReplayStep, send_next};
 use crate::domain::letter::ReplayState;
 use crate::domain::operator::Operator;
-use crate::platform::amqp::Properties;
-use crate::platform::faults::{self, crash_point};
+use crate::faults::crash_points::{self, crash_point};
 use crate::store::dead_letters::{self, Filter};
-use crate::store::letter_edits::{self, Edit};
+use crate::store::letter_edits::{self, Edit, StoredEdit};
 use crate::store::replays::{self, Replay, ReplayPace};
 use crate::store::{StoreError, operator_log};
 
-/// The content id that a message with this body would have.
-#[must_use]
-pub fn copy_id(routing_key: &str, properties: &str, body: &[u8]) -> String {
-    content_id(routing_key, &Properties::from_text(properties), body)
-}
-
-/// Stores the copies and sends them instead of their originals, in one transaction: either copy is sent, never both. A letter
-/// that is not parked any more is skipped.
+/// Stores the copies of those letters that are parked now and starts the replay that books them instead of their originals, in one
+/// transaction: either copy is booked, never both. Returns the replay, which has a place for each copy that was stored.
 ///
 /// # Errors
-/// Nothing was stored and nothing sent; `Busy`: somebody moves one of them this very moment.
-pub async fn edit(pool: &PgPool, edits: &[Edit], who: &Operator) -> Result<(Replay, ReplayStep), StoreError> {
+/// Nothing was stored and nothing is replayed; `Changed`: none of the letters is parked any more. Or the commit got no answer.
+pub async fn edit(pool: &PgPool, edits: &[Edit], who: &Operator) -> Result<Replay, StoreError> {
     let mut transaction = pool.begin().await?;
-    operator_log::sign(&mut transaction, who).await?;
-    let replay = insert_edits(&mut transaction, edits, who).await?;
-    let count = i64::try_from(edits.len()).unwrap_or(i64::MAX);
-    let step = send_next(&mut transaction, replay.id, count).await?;
-    if step.busy > 0 {
-        // Nothing is done by halves.
+    let stored = letter_edits::insert(&mut transaction, edits, who).await?;
+    if stored.is_empty() {
         transaction.rollback().await?;
-        return Err(StoreError::Busy { what: "one of the letters".to_owned() });
+        return Err(StoreError::Changed { what: "every one of the letters".to_owned() });
     }
-    replays::set_state(&mut transaction, replay.id, ReplayState::Done).await?;
-    crash_point(faults::BEFORE_EDIT);
+    let replay = replay_edits(&mut transaction, &stored, who).await?;
+    crash_point(crash_points::BEFORE_EDIT);
     transaction.commit().await?;
-    crash_point(faults::AFTER_EDIT);
-    Ok((replay, step))
+    crash_point(crash_points::AFTER_EDIT);
+    Ok(replay)
 }
 
-/// Writes the replay of the copies, the copies of what is parked now, and who made them.
-async fn insert_edits(db: &mut PgConnection, edits: &[Edit], who: &Operator) -> Result<Replay, StoreError> {
-    let selection = format!("{} edited", edits.len());
-    let id = replays::insert(&mut *db, who, &selection, ReplayPace::default(), ReplayState::Open).await?;
-    replays::set_letters(&mut *db, id, i64::try_from(edits.len()).unwrap_or(i64::MAX)).await?;
-    let stored = letter_edits::insert(&mut *db, edits, who).await?;
-    operator_log::record_edits(&mut *db, id, &stored, who).await?;
-    replays::freeze_edited(&mut *db, id, &stored).await?;
+/// Writes the replay of the copies, and who made them.
+async fn replay_edits(db: &mut PgConnection, stored: &[StoredEdit], who: &Operator) -> Result<Replay, StoreError> {
+    let selection = format!("{} edited", stored.len());
+    let id = replays::insert(&mut *db, who, &selection, ReplayPace::default(), ReplayState::Running).await?;
+    replays::freeze_edited(&mut *db, id, stored).await?;
+    replays::set_letters(&mut *db, id, i64::try_from(stored.len()).unwrap_or(i64::MAX)).await?;
+    operator_log::record_edits(&mut *db, id, stored, who).await?;
     replays::find(db, id).await
 }
 
@@ -81,9 +67,9 @@ pub async fn discard(
     for part in ids.chunks(DISCARD_STEP) {
         discarded += dead_letters::discard(&mut transaction, part, now).await?;
     }
-    crash_point(faults::BEFORE_DISCARD);
+    crash_point(crash_points::BEFORE_DISCARD);
     transaction.commit().await?;
-    crash_point(faults::AFTER_DISCARD);
+    crash_point(crash_points::AFTER_DISCARD);
     Ok(discarded)
 }
 

@@ -1,8 +1,7 @@
 //! The lay-by: dead letters leave the broker's queue and rest in `fis_dead_letter`, where an admin can look at them without
-//! spending delivery counts, and from where they are sent back, mended or given up. Insert, commit, acknowledge: a crash in between delivers
+//! spending delivery counts, and from where they are replayed, mended or given up. Insert, commit, acknowledge: a crash in between delivers
 //! again what is there already.
 
-pub mod follow;
 mod letter;
 pub mod mend;
 mod park;

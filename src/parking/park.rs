@@ -15,15 +15,15 @@ use crate::domain::event::{Identity, RawMessage, decode};
 use crate::domain::ids::TenantId;
 use crate::domain::names::{BACKFILL_QUEUE, DEAD_LETTER_QUEUE, INGESTION_QUEUE, URGENT_QUEUE};
 use crate::domain::outbound::rejected_event;
+use crate::faults::crash_points::{self, crash_point};
 use crate::platform::amqp::{AmqpError, Connection, Consumer, Delivery, Limits, Receiver};
-use crate::platform::faults::{self, crash_point};
 use crate::platform::health::{Health, Part};
 use crate::platform::postgres::{Postgres, Work};
 use crate::platform::time::{self, Backoff};
 use crate::platform::{config, metrics};
 use crate::store::dead_letters::{self, LetterRow};
+use crate::store::ledger;
 use crate::store::outbox::{PropertiesText, insert_announcements};
-use crate::store::{ledger, letter_edits};
 
 /// The recording of dead letters.
 const PARK: Work = Work::of("parking.park");
@@ -88,7 +88,7 @@ impl Parking {
             let strip =
                 |letters: Vec<(DeadLetter, bool)>| letters.into_iter().map(|(letter, _)| letter).collect::<Vec<_>>();
             let new = self.record(strip(rejected), strip(own)).await?;
-            crash_point(faults::AFTER_PARK);
+            crash_point(crash_points::AFTER_PARK);
             receiver.consumer().settler().settle(&batch, |_| false).await?;
             backoff.reset();
             metrics::parked(false, new);
@@ -102,11 +102,10 @@ impl Parking {
 impl Parking {
     /// Writes the letters down, and tells the publishers of those that nobody has told: in one transaction. Returns how many
     /// were news.
-    async fn record(&self, mut rejected: Vec<DeadLetter>, mut own: Vec<DeadLetter>) -> Result<u64, sqlx::Error> {
+    async fn record(&self, rejected: Vec<DeadLetter>, own: Vec<DeadLetter>) -> Result<u64, sqlx::Error> {
         let now = time::now();
         let record = async |db: &mut PgConnection| {
             let mut transaction = db.begin().await?;
-            letter_edits::adopt(&mut transaction, rejected.iter_mut().chain(&mut own)).await?;
             let mut new = dead_letters::insert_unrecorded(&mut transaction, &self.rows(&rejected, now), now).await?;
             new.extend(dead_letters::upsert_given_up(&mut transaction, &self.rows(&own, now), now).await?);
             let count = u64::try_from(new.len()).unwrap_or(u64::MAX);
@@ -128,7 +127,7 @@ impl Parking {
             let received_on = letter.identity.tenant_id.as_ref().map(|tenant| (self.day)(tenant, now));
             // Whoever names no tenant has no zone but UTC.
             let event_date = Some(received_on.unwrap_or_else(|| now.date_naive()));
-            LetterRow { letter, attempts: 1, received_on, event_date, deliveries: 0 }
+            LetterRow { letter, attempts: 1, received_on, event_date, deliveries: 0, replay_id: None }
         };
         unique.map(row).collect()
     }

@@ -1,100 +1,100 @@
-//! Replaying. A selection is frozen once (`selection`), then fed in steps (`step`); each step is one transaction that moves letters
-//! from parked to replaying and writes the outbox rows that carry them back. Whether a letter is sent is decided by its
-//! own state under its own lock, so two admins cannot double it, and a crash leaves every state true.
+//! Acts on a replay: start, pause, go on, stop. Each moves the state of its row and signs a line of the operators' log, in one transaction;
+//! the service reads the state and does the rest. No letter is moved here, and a replay that nobody confirmed never runs.
 
-use sqlx::{PgConnection, PgPool};
+use sqlx::PgPool;
 
-use super::letter::fresh;
-use crate::domain::letter::{LetterStatus, ReplayState};
-use crate::domain::names::{BACKFILL_EXCHANGE, EDIT_HEADER, LETTER_HEADER, MESSAGE_ID_HEADER};
+use crate::domain::letter::{LetterAct, ReplayState};
 use crate::domain::operator::Operator;
-use crate::platform::faults::{self, crash_point};
-use crate::store::replays::{self, Sending, Turn, TurnLetter};
-use crate::store::{StoreError, dead_letters, operator_log};
+use crate::faults::crash_points::{self, crash_point};
+use crate::store::replays::{self, Replay, ReplayPace};
+use crate::store::{StoreError, operator_log};
 
-/// Moves a replay into a state. The selection of one that is cancelled before anything of it was sent is of no interest any more.
+/// Lets the service take a replay that was chosen.
 ///
 /// # Errors
-/// The database is away.
-pub async fn set_state(pool: &PgPool, replay: i64, state: ReplayState) -> Result<(), StoreError> {
-    let mut db = pool.acquire().await?;
-    replays::set_state(&mut db, replay, state).await?;
-    match state {
-        ReplayState::Cancelled => replays::forget_waiting(&mut db, replay).await?,
-        ReplayState::Chosen | ReplayState::Open | ReplayState::Done => {}
-    }
+/// Nothing was done: there is none, it is not chosen, or the database is away. Or the commit got no answer.
+pub async fn start(pool: &PgPool, replay: i64, who: &Operator) -> Result<(), StoreError> {
+    let mut transaction = pool.begin().await?;
+    let chosen = replays::start(&mut transaction, replay).await?;
+    let detail = format!("{} letters: {}", chosen.letters, chosen.selection);
+    operator_log::record_replay(&mut transaction, LetterAct::Replay, replay, who, &detail).await?;
+    crash_point(crash_points::BEFORE_START);
+    transaction.commit().await?;
+    crash_point(crash_points::AFTER_START);
     Ok(())
 }
 
-/// The outcome of a step.
-#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
-pub struct ReplayStep {
-    pub sent: i64,
-    /// Not parked any more when their turn came: somebody else has replayed or discarded them, or they are resolved.
-    pub skipped: i64,
-    /// Locked by somebody this very moment; they wait for the next step.
-    pub busy: i64,
-}
-
-/// Sends the next letters of a selection, at most `most` of them, in one transaction.
+/// Halts a running replay behind the letters that are decided.
 ///
 /// # Errors
-/// Nothing was sent by this step; or its commit got no answer, which the next step finds out.
-pub async fn step(pool: &PgPool, replay: i64, who: &Operator, most: i64) -> Result<ReplayStep, StoreError> {
+/// Nothing was done: there is none, it does not run, or the database is away. Or the commit got no answer.
+pub async fn pause(pool: &PgPool, replay: i64, who: &Operator) -> Result<(), StoreError> {
     let mut transaction = pool.begin().await?;
-    operator_log::sign(&mut transaction, who).await?;
-    let done = send_next(&mut transaction, replay, most).await?;
-    crash_point(faults::BEFORE_REPLAY);
+    let running = replays::pause(&mut transaction, replay, &by_hand(who)).await?;
+    operator_log::record_replay(&mut transaction, LetterAct::Pause, replay, who, &so_far(&running)).await?;
+    crash_point(crash_points::BEFORE_PAUSE);
     transaction.commit().await?;
-    crash_point(faults::AFTER_REPLAY);
-    Ok(done)
+    crash_point(crash_points::AFTER_PAUSE);
+    Ok(())
 }
 
-/// Sends the next letters inside the caller's transaction.
-pub(super) async fn send_next(db: &mut PgConnection, replay: i64, most: i64) -> Result<ReplayStep, sqlx::Error> {
-    let turns = replays::lock_turns(&mut *db, replay, most).await?;
-    let count = |n: usize| i64::try_from(n).unwrap_or(i64::MAX);
-    let all = count(turns.len());
-    let (mut sent, mut skipped, mut missing) = (Vec::new(), Vec::new(), Vec::new());
-    for turn in turns {
-        match &turn.letter {
-            Some(letter) => match letter.status {
-                LetterStatus::Parked => sent.push(sending(replay, &turn, letter)),
-                LetterStatus::Replaying | LetterStatus::Resolved | LetterStatus::Discarded => skipped.push(turn.n),
-            },
-            None => missing.push(turn),
-        }
+/// Lets a paused replay go on, in another manner where one is given.
+///
+/// # Errors
+/// Nothing was done: there is none, it is not paused, `TooManyFailed`, or the database is away. Or the commit got no answer.
+pub async fn resume(pool: &PgPool, replay: i64, manner: ReplayPace, who: &Operator) -> Result<(), ResumeError> {
+    let mut transaction = pool.begin().await?;
+    let going = replays::resume(&mut transaction, replay, manner).await?;
+    if let Some(most) = going.max_failures.filter(|most| going.failed > *most) {
+        // It would be paused again before anything is decided.
+        transaction.rollback().await?;
+        return Err(ResumeError::TooManyFailed { replay, failed: going.failed, most });
     }
-    if !missing.is_empty() {
-        // The others of them are locked by somebody.
-        let places: Vec<i64> = missing.iter().map(|turn| turn.n).collect();
-        let ids: Vec<&str> = missing.iter().map(|turn| turn.letter_id.as_str()).collect();
-        skipped.extend(dead_letters::removed(&mut *db, &places, &ids).await?);
-    }
-    replays::send(db, replay, &sent, &skipped, BACKFILL_EXCHANGE).await?;
-    let (sent, skipped) = (count(sent.len()), count(skipped.len()));
-    Ok(ReplayStep { sent, skipped, busy: all - sent - skipped })
+    operator_log::record_replay(&mut transaction, LetterAct::Resume, replay, who, &so_far(&going)).await?;
+    transaction.commit().await?;
+    Ok(())
 }
 
-/// The message that carries a letter back.
-fn sending(replay: i64, turn: &Turn, letter: &TurnLetter) -> Sending {
-    let mut properties = fresh(&letter.properties).with_header(LETTER_HEADER, &turn.letter_id);
-    if let Some(original) = &letter.message_id {
-        properties = properties.with_header(MESSAGE_ID_HEADER, original);
-    }
-    if let Some(edit) = turn.edit_no {
-        properties = properties.with_number(EDIT_HEADER, i64::from(edit));
-    }
-    Sending {
-        n: turn.n,
-        letter_id: turn.letter_id.clone(),
-        edit_no: turn.edit_no,
-        properties: properties.to_text(),
-        message_id: message_id(replay, &turn.letter_id),
+/// The outcome of a resumption that was not done.
+#[derive(Debug, thiserror::Error)]
+pub enum ResumeError {
+    /// The limit that paused the replay still holds.
+    #[error("{failed} letters of replay {replay} have failed again, and {most} may; it goes on with a greater limit")]
+    TooManyFailed { replay: i64, failed: i64, most: i64 },
+    #[error(transparent)]
+    Store(#[from] StoreError),
+}
+
+impl From<sqlx::Error> for ResumeError {
+    fn from(error: sqlx::Error) -> Self {
+        Self::Store(error.into())
     }
 }
 
-/// The message id of a letter's replay: a letter is sent once in a replay.
-pub(super) fn message_id(replay: i64, letter: &str) -> String {
-    format!("replay/{replay}/{letter}")
+/// Gives a replay up, for the cause that `note` tells: letters that are not decided stay parked. Held events keep their own retry. The
+/// selection of a replay that never ran is of no interest any more.
+///
+/// # Errors
+/// Nothing was done: there is none, it has ended, or the database is away. Or the commit got no answer.
+pub async fn stop(pool: &PgPool, replay: i64, who: &Operator, note: &str) -> Result<(), StoreError> {
+    let mut transaction = pool.begin().await?;
+    let going = replays::stop(&mut transaction, replay, note).await?;
+    match going.state {
+        ReplayState::Chosen => replays::forget_places(&mut transaction, replay).await?,
+        ReplayState::Running | ReplayState::Paused | ReplayState::Stopped | ReplayState::Done => {}
+    }
+    operator_log::record_replay(&mut transaction, LetterAct::Stop, replay, who, &so_far(&going)).await?;
+    transaction.commit().await?;
+    Ok(())
+}
+
+/// The cause of what somebody does by hand.
+#[must_use]
+pub fn by_hand(who: &Operator) -> String {
+    let (by, why) = (who.by(), who.why());
+    if why.is_empty() { format!("by {by}") } else { format!("by {by} ({why})") }
+}
+
+fn so_far(replay: &Replay) -> String {
+    format!("{} of {} letters decided", replay.decided, replay.letters)
 }

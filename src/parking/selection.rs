@@ -1,5 +1,5 @@
-//! Selections: what a filter means at one moment, written down letter by letter, so that a replay sends that and nothing else. A
-//! filter enters, a frozen replay leaves. Nothing is sent here, and no letter is changed.
+//! Selections: what a filter means at one moment, written down letter by letter, so that a replay books that and nothing else. A
+//! filter enters, a frozen replay leaves. Nothing runs yet, and no letter is changed.
 
 use std::time::Instant;
 
@@ -7,15 +7,16 @@ use sqlx::{PgConnection, PgPool};
 
 use crate::domain::letter::ReplayState;
 use crate::domain::operator::Operator;
+use crate::faults::crash_points::{self, crash_point};
 use crate::store::StoreError;
 use crate::store::dead_letters::Filter;
 use crate::store::replays::{self, Border, Replay, ReplayPace};
 
-/// Letters that are written down at once: some ten milliseconds, and as long a pause, so that a large selection takes the live lane
+/// Letters that are written down at once: some ten milliseconds, and a pause behind them, so that a large selection takes the live lane
 /// no processor for seconds.
 const PART: i64 = 5_000;
 
-/// Freezes what the filter means now, oldest first.
+/// Freezes what the filter means now, oldest first. A selection of nothing is done at once.
 ///
 /// # Errors
 /// The database is away.
@@ -27,6 +28,7 @@ pub async fn choose(pool: &PgPool, filter: &Filter, who: &Operator, manner: Repl
     replays::set_letters(&mut transaction, id, letters).await?;
     let replay = replays::find(&mut transaction, id).await?;
     transaction.commit().await?;
+    crash_point(crash_points::AFTER_CHOOSE);
     // It is not worth a failure.
     let _ = replays::analyze(&mut *pool.acquire().await?).await;
     Ok(replay)
@@ -44,6 +46,6 @@ async fn freeze(db: &mut PgConnection, filter: &Filter, replay: i64) -> Result<i
             return Ok(letters);
         }
         border = next;
-        tokio::time::sleep(asked.elapsed()).await;
+        tokio::time::sleep(asked.elapsed() / 4).await;
     }
 }

@@ -5,6 +5,8 @@
 
 use std::sync::{Mutex, PoisonError};
 
+use sqlx::PgConnection;
+
 use super::Pipeline;
 use super::map::Share;
 use crate::intake::Lane;
@@ -13,6 +15,7 @@ use crate::outbox;
 use crate::platform::health::Part;
 use crate::platform::metrics;
 use crate::platform::postgres::{Fault, Work};
+use crate::store::replays::step::ReplayTurn;
 
 /// The posting transaction; batches that were prepared and others take turns on one connection.
 pub(super) const POST: Work = Work::often("journal.post");
@@ -92,11 +95,17 @@ impl Pipeline {
     }
 
     /// Posts a prepared batch. `None`: nothing was written, or nobody knows; it is to be mapped and posted as any other.
-    pub(super) async fn post_prepared(&self, lane: Lane, prepared: PreparedBatch, events: usize) -> Option<Committed> {
-        let turn = self.poster.turns.wait(lane, events).await;
-        let posted =
-            self.postgres.run(POST, async |db| post_prepared(db, prepared, outbox::properties_text).await).await;
-        drop(turn);
+    pub(super) async fn post_prepared(
+        &self,
+        lane: Lane,
+        prepared: PreparedBatch,
+        turn: Option<&ReplayTurn>,
+        events: usize,
+    ) -> Option<Committed> {
+        let right = self.poster.turns.wait(lane, events).await;
+        let post = async |db: &mut PgConnection| post_prepared(db, prepared, turn, outbox::properties_text).await;
+        let posted = self.postgres.run(POST, post).await;
+        drop(right);
         match posted {
             Ok(posted) => {
                 self.health.back(Part::Postgres);

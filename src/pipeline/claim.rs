@@ -48,8 +48,8 @@ impl Pipeline {
         let claim::Claims { known, all_new } = claim::claim(&self.keys.redis, &ledger, &keys, time::now()).await;
         let mut verdicts: Vec<Option<Verdict>> = vec![None; events.len()];
         for (place, _) in places.iter().zip(&known).filter(|(_, known)| **known) {
-            // Only PostgreSQL knows whether its batch has counted it, and only there a replayed letter can be resolved.
-            if events.get(*place).is_some_and(|event| event.message.member().is_some() || event.message.is_replay()) {
+            // Only PostgreSQL knows whether its batch has counted it.
+            if events.get(*place).is_some_and(|event| event.message.member().is_some()) {
                 continue;
             }
             if let Some(verdict) = verdicts.get_mut(*place) {
@@ -60,7 +60,7 @@ impl Pipeline {
     }
 
     /// The ledger's name, as keys carry it. While PostgreSQL is away nobody knows what will come back.
-    async fn ledger_name(&self) -> String {
+    pub(super) async fn ledger_name(&self) -> String {
         if self.health.is_away(Part::Postgres) {
             return String::new();
         }

@@ -34,7 +34,7 @@ pub struct Baton {
 
 impl Baton {
     /// Behind the last one, in whose place it comes.
-    fn behind(last: &mut Option<oneshot::Receiver<()>>) -> Self {
+    pub fn behind(last: &mut Option<oneshot::Receiver<()>>) -> Self {
         let (sender, receiver) = oneshot::channel();
         Self { before: last.replace(receiver), behind: Some(sender) }
     }
@@ -74,10 +74,10 @@ struct Last {
 }
 
 /// Counts what is taken and not yet settled.
-struct InHand(Arc<Pipeline>, usize);
+pub(super) struct InHand(Arc<Pipeline>, usize);
 
 impl InHand {
-    fn take(pipeline: Arc<Pipeline>, events: usize) -> Self {
+    pub fn take(pipeline: Arc<Pipeline>, events: usize) -> Self {
         pipeline.in_hand.fetch_add(events, Ordering::SeqCst);
         Self(pipeline, events)
     }

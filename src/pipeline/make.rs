@@ -4,6 +4,8 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicI64, AtomicUsize};
 use std::time::Duration;
 
+use tokio::sync::Notify;
+
 use super::Pipeline;
 use super::ahead::Ahead;
 use super::claim::Keys;
@@ -52,7 +54,7 @@ impl Pipeline {
         let turns = Turns::new(posters, |lane| match lane {
             Lane::Urgent => intake.weight_urgent,
             Lane::Live => intake.weight_live,
-            Lane::Backfill => intake.weight_backfill,
+            Lane::Backfill | Lane::Inbox => intake.weight_backfill,
         });
         let hold = Duration::from_secs(intake.hold_seconds);
         Self {
@@ -64,6 +66,7 @@ impl Pipeline {
             postgres: edges.postgres,
             health: edges.health,
             in_hand: AtomicUsize::new(0),
+            due: Notify::new(),
         }
     }
 }

@@ -73,6 +73,7 @@ impl Mapper {
             step,
             member: event.message.member(),
             arrival: event.message.arrival(books.map(AsRef::as_ref), fails.then_some(inbound)),
+            came: event.message.came.clone(),
             source: &event.message,
         }
     }
@@ -90,6 +91,7 @@ pub(super) fn unreadable<'e>(
         step: Step::Fail(failure),
         member: event.message.member(),
         arrival: event.message.arrival(books.map(AsRef::as_ref), event.read.as_ref().ok()),
+        came: event.message.came.clone(),
         source: &event.message,
     }
 }

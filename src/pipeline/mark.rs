@@ -4,7 +4,6 @@
 use std::collections::HashMap;
 
 use super::Pipeline;
-use super::claim::BatchClaims;
 use super::read::Event;
 use crate::domain::batch::BatchProgress;
 use crate::domain::disposition::Disposition;
@@ -18,19 +17,13 @@ use crate::platform::{metrics, time};
 
 impl Pipeline {
     /// Marks the keys of a batch. Where the ledger may be another one by now, no key says that its event is posted there.
-    pub(super) async fn mark(
-        &self,
-        claims: &BatchClaims,
-        is_same_ledger: bool,
-        events: &[&Event<'_>],
-        posted: &Committed,
-    ) {
-        let proven = if is_same_ledger { claims.ledger.as_str() } else { "" };
+    pub(super) async fn mark(&self, ledger: &str, is_same_ledger: bool, events: &[&Event<'_>], posted: &Committed) {
+        let proven = if is_same_ledger { ledger } else { "" };
         let verdicts = events.iter().zip(&posted.verdicts);
         let marks = verdicts.filter_map(|(event, verdict)| mark(event.key()?, verdict)).collect();
         claim::mark(&self.keys.redis, proven, reached(events, posted), marks, time::now()).await;
         let batches: Vec<_> = posted.batches.iter().map(numbers).collect();
-        progress::mirror(&self.keys.redis, &claims.ledger, &batches).await;
+        progress::mirror(&self.keys.redis, ledger, &batches).await;
     }
 }
 
@@ -52,7 +45,7 @@ fn mark<'a>(key: Key<'a>, verdict: &'a Verdict) -> Option<Mark<'a>> {
             status: Status::Failed,
             response_body: Response::Rejected { reason: failure.reason.code(), detail: &failure.detail },
         }),
-        Verdict::Duplicate(None) | Verdict::Ignored | Verdict::Held(_) => None,
+        Verdict::Duplicate(None) | Verdict::Ignored | Verdict::Held(_) | Verdict::Gone => None,
     }
 }
 
@@ -90,6 +83,7 @@ pub(super) fn count(lane: Lane, verdicts: &[Verdict]) {
             Verdict::Posted(_) => "posted",
             Verdict::Duplicate(_) => "duplicate",
             Verdict::Ignored => "ignored",
+            Verdict::Gone => "gone",
             Verdict::Held(failure) => {
                 metrics::held(failure.reason.code());
                 "held"

@@ -1,4 +1,4 @@
-//! The message behind an event: a dead letter or a retry is made from it, only when it is needed.
+//! The message behind an event: a dead letter, or a message to keep while its event is held, is made from it, only when it is needed.
 
 use chrono::{DateTime, Utc};
 
@@ -8,18 +8,32 @@ use crate::domain::dead_letter::{DeadLetter, money_of};
 use crate::domain::disposition::Failure;
 use crate::domain::event::{BatchRef, Identity, InboundEvent, Undecodable};
 use crate::domain::ids::{EventId, TenantId};
-use crate::domain::names::{ATTEMPT_HEADER, LETTER_HEADER, MESSAGE_ID_HEADER};
 use crate::domain::retry::RetryPolicy;
 use crate::intake::Lane;
-use crate::journal::{Arrival, ItemFacts, RetryMessage, Source};
+use crate::journal::{Arrival, Came, ItemFacts, KeptMessage, Source};
 use crate::parking;
 use crate::platform::amqp::Delivery;
 use crate::platform::time;
+
+/// A message that waited in PostgreSQL.
+#[derive(Debug)]
+pub struct WaitingMessage {
+    pub delivery: Delivery,
+    pub came: Came,
+    /// The lane by which it first came.
+    pub lane: Lane,
+    /// The first receipt. An event without a time of its own is dated by it.
+    pub received_at: DateTime<Utc>,
+    /// Its place in the selection of the replay that runs.
+    pub place: Option<i64>,
+}
 
 /// A delivery with who its event is.
 pub struct Message<'a> {
     delivery: &'a Delivery,
     lane: Lane,
+    pub came: Came,
+    pub place: Option<i64>,
     event: parking::EventFacts,
     batch: Option<BatchRef>,
     pub received_at: DateTime<Utc>,
@@ -27,7 +41,14 @@ pub struct Message<'a> {
 
 impl<'a> Message<'a> {
     pub fn new(delivery: &'a Delivery, lane: Lane) -> Self {
-        Self { delivery, lane, event: parking::EventFacts::default(), batch: None, received_at: time::now() }
+        let event = parking::EventFacts::default();
+        Self { delivery, lane, came: Came::FromBroker, place: None, event, batch: None, received_at: time::now() }
+    }
+
+    pub fn waiting(waiting: &'a WaitingMessage) -> Self {
+        let WaitingMessage { delivery, came, lane, received_at, place } = waiting;
+        let (came, place, received_at) = (came.clone(), *place, *received_at);
+        Self { came, place, received_at, ..Self::new(delivery, *lane) }
     }
 
     /// Remembers who the event is, where that could be read.
@@ -95,19 +116,9 @@ impl<'a> Message<'a> {
             correlation_id: parking::correlation_id(self.delivery, &self.event.identity),
             traceparent: parking::traceparent(self.delivery),
             books_version,
-            attempts: self.attempts(),
             max_attempts: event.max_attempts,
             policy,
         }
-    }
-
-    /// Tells whether the message says that it is the replay of a dead letter. PostgreSQL must see a replay: only there can the letter be resolved.
-    pub fn is_replay(&self) -> bool {
-        self.delivery.properties.header(LETTER_HEADER).is_some()
-    }
-
-    fn attempts(&self) -> u32 {
-        self.delivery.properties.header_number(ATTEMPT_HEADER).and_then(|n| u32::try_from(n).ok()).unwrap_or(0)
     }
 }
 
@@ -117,20 +128,12 @@ impl Source for Message<'_> {
         parking::dead_letter(self.delivery, routing_key, self.lane.name(), self.event.clone(), failure)
     }
 
-    fn replayed(&self) -> Option<String> {
-        self.is_replay().then(|| parking::letter_id(self.delivery, &self.delivery.routing_key))
-    }
-
-    fn retry(&self, attempts: u32) -> RetryMessage {
-        let mut properties = self.delivery.properties.carried().with_number(ATTEMPT_HEADER, i64::from(attempts));
-        if let Some(id) = parking::own_message_id(self.delivery) {
-            properties = properties.with_header(MESSAGE_ID_HEADER, id);
-        }
-        RetryMessage {
-            message_id: format!("retry/{}/{attempts}", parking::letter_id(self.delivery, &self.delivery.routing_key)),
+    fn kept(&self) -> KeptMessage {
+        KeptMessage {
             routing_key: parking::storable(&self.delivery.routing_key),
-            properties: properties.to_text(),
+            properties: self.delivery.properties.carried().to_text(),
             body: self.delivery.body.clone(),
+            received_at: self.received_at,
         }
     }
 }

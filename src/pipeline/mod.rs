@@ -9,6 +9,8 @@
 //! | 5 | mark | `mark`: the keys in Redis | redelivered: duplicate |
 //! | 6 | settle | `Settler::settle`: reject the rejected, acknowledge the rest | – |
 //!
+//! What waits in PostgreSQL (`inbox`) takes the phases read, map, post and mark: nothing is claimed, and nobody waits to hear of it.
+//!
 //! Several batches of a lane are under way at once, each in another phase (`lane`); they are decided ahead, post and settle in the order
 //! they came. Batches of all lanes take turns at posting, by the lanes' weights (`intake::turns`).
 //!
@@ -17,6 +19,7 @@
 
 mod ahead;
 mod claim;
+pub mod inbox;
 mod lane;
 mod make;
 mod map;
@@ -28,18 +31,21 @@ mod rehearse;
 #[cfg(feature = "mutants")]
 mod too_early;
 
+pub use inbox::{Inbox, InboxError};
 pub use make::Edges;
+pub use message::WaitingMessage;
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
+use tokio::sync::Notify;
 use tokio_util::sync::CancellationToken;
 
+use crate::faults::crash_points::{self, crash_point};
 use crate::intake::Lane;
 use crate::journal::Verdict;
 use crate::outbox::Handover;
 use crate::platform::amqp::{AmqpError, Delivery, Receiver, Settler};
-use crate::platform::faults::{self, crash_point};
 use crate::platform::health::Health;
 use crate::platform::metrics;
 use crate::platform::postgres::Postgres;
@@ -61,6 +67,8 @@ pub struct Pipeline {
     health: Health,
     /// Deliveries taken and not yet settled.
     in_hand: AtomicUsize,
+    /// Rung when held events become due by a posting of this process.
+    due: Notify,
 }
 
 #[derive(Debug, thiserror::Error)]
@@ -71,6 +79,9 @@ pub enum PipelineError {
     HeldTooLong(String),
     #[error("told to stop while PostgreSQL is away")]
     Stopped,
+    /// A step of a replay came too late: nothing was decided by it.
+    #[error("the step of the replay was overtaken")]
+    Overtaken,
 }
 
 impl Pipeline {
@@ -108,7 +119,7 @@ impl Pipeline {
         // 2. claim
         let connections = self.postgres.connections();
         let claims = self.claim(&events).await;
-        crash_point(faults::AFTER_CLAIM);
+        crash_point(crash_points::AFTER_CLAIM);
         let unknown: Vec<&Event<'_>> = claims.unknown(&events);
 
         // 3. map. Before its turn: while it is mapped, the batch before it commits. Where the books change meanwhile, posting finds out.
@@ -120,7 +131,7 @@ impl Pipeline {
 
         // 4. post
         batons.posted.take().await?;
-        let mut posted = self.post(lane, shares, stop).await?;
+        let mut posted = self.post(lane, shares, None, stop).await?;
         batons.prepared.pass();
         batons.posted.pass();
         // The batch behind this one runs on this thread next, and everybody waits for it; what is left of this one can wait.
@@ -128,16 +139,19 @@ impl Pipeline {
         // A connection made since may lead to a ledger that was restored meanwhile: that is not the one with this name.
         let is_same_ledger = self.postgres.connections() == connections;
         self.handover.give(is_same_ledger.then_some(connections), std::mem::take(&mut posted.entries));
+        if posted.freed {
+            self.due.notify_one();
+        }
 
         // 5. mark. From here on the next batch may commit; this one is told to Redis and to the broker after the one before it.
         batons.settled.take().await?;
-        self.mark(&claims, is_same_ledger, &unknown, &posted).await;
-        crash_point(faults::AFTER_MARK);
+        self.mark(&claims.ledger, is_same_ledger, &unknown, &posted).await;
+        crash_point(crash_points::AFTER_MARK);
 
         // 6. settle
         let verdicts = claims.complete(posted.verdicts);
         settler.settle(batch, |index| matches!(verdicts.get(index), Some(Verdict::Rejected { .. }))).await?;
-        crash_point(faults::AFTER_SETTLE);
+        crash_point(crash_points::AFTER_SETTLE);
         batons.settled.pass();
         mark::count(lane, &verdicts);
         Ok(())

@@ -4,6 +4,7 @@
 use std::time::{Duration, Instant};
 
 use futures::future::join_all;
+use sqlx::PgConnection;
 use tokio_util::sync::CancellationToken;
 
 use super::ahead::{Ahead, POST};
@@ -19,6 +20,7 @@ use crate::platform::health::Part;
 use crate::platform::metrics;
 use crate::platform::postgres::Fault;
 use crate::platform::time::Backoff;
+use crate::store::replays::step::ReplayTurn;
 
 /// The poster: who may post, and for how long an outage is sat out.
 pub(super) struct Poster {
@@ -37,16 +39,17 @@ impl Pipeline {
         &self,
         lane: Lane,
         shares: Vec<Share<'_>>,
+        turn: Option<&ReplayTurn>,
         stop: &CancellationToken,
     ) -> Result<Committed, PipelineError> {
         let posted = join_all(shares.into_iter().map(async |share| {
             let prepared = match share.prepared {
-                Some(prepared) => self.post_prepared(lane, *prepared, share.events.len()).await,
+                Some(prepared) => self.post_prepared(lane, *prepared, turn, share.events.len()).await,
                 None => None,
             };
             let posted = match prepared {
                 Some(posted) => Ok(posted),
-                None => self.post_share(lane, &share.events, share.items, stop).await,
+                None => self.post_share(lane, &share.events, share.items, turn, stop).await,
             };
             (share.places, posted)
         }));
@@ -56,6 +59,7 @@ impl Pipeline {
             all.position = all.position.max(posted.position);
             all.batches.extend(posted.batches);
             all.entries.extend(posted.entries);
+            all.freed |= posted.freed;
             verdicts.extend(places.into_iter().zip(posted.verdicts));
         }
         verdicts.sort_by_key(|(place, _)| *place);
@@ -69,24 +73,28 @@ impl Pipeline {
         lane: Lane,
         events: &[&'e Event<'e>],
         mut mapped: Option<Vec<Item<'e>>>,
+        turn: Option<&ReplayTurn>,
         stop: &CancellationToken,
     ) -> Result<Committed, PipelineError> {
         let mut outage = Outage::new(self.poster.hold);
         loop {
             let items = mapped.take().unwrap_or_else(|| self.mapper.items(events));
-            let (sqlstate, message) = match self.try_post(lane, items, &mut outage, stop).await? {
+            let (sqlstate, message) = match self.try_post(lane, items, turn, &mut outage, stop).await? {
                 Attempt::Done(posted) => return Ok(posted),
                 Attempt::Again => continue,
                 Attempt::Refused { sqlstate, message } => (sqlstate, message),
             };
             if let [event] = events {
                 let failure = Failure::new(Reason::DatabaseRefused, format!("SQLSTATE {sqlstate}: {message}"));
-                return self.post_refusal(lane, event, failure, stop).await;
+                return self.post_refusal(lane, event, failure, turn, stop).await;
             }
             // Somebody in here is refused. Halve until it is alone; the others are posted, in order.
             let (first, second) = events.split_at(events.len() / 2);
-            let mut posted = Box::pin(self.post_share(lane, first, None, stop)).await?;
-            let second = Box::pin(self.post_share(lane, second, None, stop)).await?;
+            let turns = turn.map(|turn| halved(turn, first));
+            let (of_first, of_second) = (turns.as_ref().map(|turns| &turns.0), turns.as_ref().map(|turns| &turns.1));
+            let mut posted = Box::pin(self.post_share(lane, first, None, of_first, stop)).await?;
+            let second = Box::pin(self.post_share(lane, second, None, of_second, stop)).await?;
+            posted.freed |= second.freed;
             posted.verdicts.extend(second.verdicts);
             posted.batches.extend(second.batches);
             posted.entries.extend(second.entries);
@@ -100,12 +108,13 @@ impl Pipeline {
         lane: Lane,
         event: &Event<'_>,
         failure: Failure,
+        turn: Option<&ReplayTurn>,
         stop: &CancellationToken,
     ) -> Result<Committed, PipelineError> {
         let mut outage = Outage::new(self.poster.hold);
         loop {
             let item = unreadable(event, failure.clone(), &self.mapper.books.view());
-            match self.try_post(lane, vec![item], &mut outage, stop).await? {
+            match self.try_post(lane, vec![item], turn, &mut outage, stop).await? {
                 Attempt::Done(posted) => return Ok(posted),
                 Attempt::Again => {}
                 Attempt::Refused { sqlstate, message } => {
@@ -119,13 +128,15 @@ impl Pipeline {
         &self,
         lane: Lane,
         items: Vec<Item<'_>>,
+        turn: Option<&ReplayTurn>,
         outage: &mut Outage,
         stop: &CancellationToken,
     ) -> Result<Attempt, PipelineError> {
-        let turn = self.poster.turns.wait(lane, items.len()).await;
-        let posted = self.postgres.run(POST, async |db| journal::post(db, items, outbox::properties_text).await).await;
-        // An outage is sat out without the turn: another lane may have nothing to do with it.
-        drop(turn);
+        let right = self.poster.turns.wait(lane, items.len()).await;
+        let post = async |db: &mut PgConnection| journal::post(db, items, turn, outbox::properties_text).await;
+        let posted = self.postgres.run(POST, post).await;
+        // An outage is sat out without the right to post: another lane may have nothing to do with it.
+        drop(right);
         let error = match posted {
             Ok(posted) => {
                 self.health.back(Part::Postgres);
@@ -148,6 +159,7 @@ impl Pipeline {
                     return Ok(Attempt::Again);
                 }
             },
+            Err(PostError::Overtaken) => return Err(PipelineError::Overtaken),
             Err(PostError::Sql(error)) => error,
         };
         match Fault::of(&error) {
@@ -175,6 +187,12 @@ impl Pipeline {
             () = stop.cancelled() => Err(PipelineError::Stopped),
         }
     }
+}
+
+/// The turns of the two halves of a step.
+fn halved(turn: &ReplayTurn, first: &[&Event<'_>]) -> (ReplayTurn, ReplayTurn) {
+    let border = first.last().and_then(|event| event.message.place).unwrap_or(turn.from);
+    (ReplayTurn { to: border, ..turn.clone() }, ReplayTurn { from: border, ..turn.clone() })
 }
 
 enum Attempt {

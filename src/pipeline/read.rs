@@ -3,14 +3,15 @@
 
 use std::sync::atomic::{AtomicI64, Ordering};
 
-use super::message::Message;
+use super::message::{Message, WaitingMessage};
 use crate::domain::disposition::{Failure, Reason};
 use crate::domain::event::{Identity, InboundEvent, PROPERTIES_BYTES_MAX, RawMessage, Undecodable, decode};
 use crate::domain::ids::TenantId;
+use crate::faults::crash_points;
 use crate::intake::Lane;
 use crate::intake::claim::Key;
+use crate::journal::Came;
 use crate::platform::amqp::Delivery;
-use crate::platform::faults;
 
 /// The delivery count at which an event is rejected before any work: it has ended the process, or its session, too often.
 const DELIVERIES_MAX: i64 = 20;
@@ -42,31 +43,44 @@ impl Reader {
         let limit = DELIVERIES_MAX + self.forgiven.load(Ordering::SeqCst);
         if delivery.is_first && delivery.delivery_count() >= limit {
             let detail = format!("delivered {} times without an end", delivery.delivery_count());
-            return unread(lane, delivery, Failure::new(Reason::DeliveryLimit, detail));
+            return unread(Message::new(delivery, lane), Failure::new(Reason::DeliveryLimit, detail));
         }
+        self.decode(Message::new(delivery, lane), delivery, self.default_tenant.as_ref())
+    }
+
+    /// Reads a message that waited. One that names no tenant belongs to the tenant for which it was held, whatever the settings say by now.
+    pub fn read_waiting<'a>(&self, waiting: &'a WaitingMessage) -> Event<'a> {
+        let tenant = match &waiting.came {
+            Came::FromHeld { row, .. } => Some(&row.0.0),
+            Came::FromBroker | Came::FromLetter { .. } => self.default_tenant.as_ref(),
+        };
+        self.decode(Message::waiting(waiting), &waiting.delivery, tenant)
+    }
+
+    fn decode<'a>(&self, message: Message<'a>, delivery: &'a Delivery, tenant: Option<&TenantId>) -> Event<'a> {
         let properties_bytes = delivery.properties.size();
         if properties_bytes > PROPERTIES_BYTES_MAX {
             let detail =
                 format!("its properties have {properties_bytes} bytes, at most {PROPERTIES_BYTES_MAX} are taken");
-            return unread(lane, delivery, Failure::new(Reason::TooLarge, detail));
+            return unread(message, Failure::new(Reason::TooLarge, detail));
         }
         let header = |name: &str| delivery.properties.header(name);
-        let message = RawMessage {
+        let raw = RawMessage {
             body: &delivery.body,
             routing_key: &delivery.routing_key,
             content_type: delivery.properties.content_type(),
             header: &header,
         };
-        let read = decode(message, self.default_tenant.as_ref());
+        let read = decode(raw, tenant);
         if let Ok(event) = &read {
-            faults::crash_event(event.event_id.as_str());
+            crash_points::crash_event(event.event_id.as_str());
         }
-        Event { message: Message::new(delivery, lane).identified(&read), read }
+        Event { message: message.identified(&read), read }
     }
 }
 
 /// A message that is not looked into.
-fn unread(lane: Lane, delivery: &Delivery, failure: Failure) -> Event<'_> {
+fn unread(message: Message<'_>, failure: Failure) -> Event<'_> {
     let read = Err(Box::new(Undecodable { failure, identity: Identity::default(), batch: None }));
-    Event { message: Message::new(delivery, lane), read }
+    Event { message, read }
 }

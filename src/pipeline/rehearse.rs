@@ -1,16 +1,15 @@
-//! A rehearsal: messages go the way of real ones through decoding, books, validation and the posting transaction, and then
+//! A rehearsal is a step of a replay that is rolled back: messages go the way of the inbox through decoding, books, validation and the posting transaction, and then
 //! everything is rolled back. No key is claimed, nothing is settled, nothing is announced.
 
 use std::sync::Arc;
 
+use super::message::WaitingMessage;
 use super::read::Event;
 use super::{Edges, Pipeline};
 use crate::domain::ids::TenantId;
-use crate::intake::Lane;
 use crate::journal::books::{BooksError, BooksShelf};
 use crate::journal::{self, PostError, Rehearsal};
 use crate::outbox::{self, Handover};
-use crate::platform::amqp::Delivery;
 use crate::platform::config::Config;
 use crate::platform::health::Health;
 use crate::platform::postgres::Postgres;
@@ -37,8 +36,8 @@ impl Pipeline {
     ///
     /// # Errors
     /// The database is away, or the books in force cannot be read.
-    pub async fn rehearse(&self, messages: &[Delivery]) -> Result<Rehearsal, PostError> {
-        let events: Vec<Event<'_>> = messages.iter().map(|message| self.reader.read(Lane::Backfill, message)).collect();
+    pub async fn rehearse(&self, messages: &[WaitingMessage]) -> Result<Rehearsal, PostError> {
+        let events: Vec<Event<'_>> = messages.iter().map(|message| self.reader.read_waiting(message)).collect();
         let items = self.mapper.items(&events.iter().collect::<Vec<_>>());
         journal::rehearse(&self.postgres.pool, items, outbox::properties_text).await
     }

@@ -1,12 +1,12 @@
-//! Two deliberate bugs (`platform::mutants`): the broker is told before the commit. Compiled only with the feature `mutants`.
+//! Two deliberate bugs (`faults::mutants`): the broker is told before the commit. Compiled only with the feature `mutants`.
 
 use super::Pipeline;
 use super::read::Event;
 use crate::domain::disposition::Disposition;
+use crate::faults::mutants::{self, mutant};
 use crate::intake::Lane;
 use crate::journal::Step;
 use crate::platform::amqp::Delivery;
-use crate::platform::mutants::{self, mutant};
 
 impl Pipeline {
     /// Tells whether a batch is to be settled before it travels.

@@ -48,10 +48,7 @@ pub fn install() -> Result<PrometheusHandle, String> {
     describe_counter!(JOURNAL_RETRIES, "Posting transactions tried again because PostgreSQL was away");
     describe_counter!(OUTBOX_PUBLISHED, "Messages published and confirmed, by kind");
     describe_counter!(OUTBOX_UNCONFIRMED, "Messages that came back or were refused, to be sent again");
-    describe_gauge!(
-        OUTBOX_TENANTS_WAITING,
-        "Tenants whose messages wait because one came back or was refused, by road"
-    );
+    describe_gauge!(OUTBOX_TENANTS_WAITING, "Tenants whose messages wait because one came back or was refused");
     describe_gauge!(OUTBOX_RELAYING, "1 while this instance relays; 0 while it stands by");
     describe_counter!(OUTBOX_MIRRORED, "Journal events confirmed on the mirror's exchange");
     describe_counter!(
@@ -115,8 +112,8 @@ pub fn unconfirmed(count: u64) {
     counter!(OUTBOX_UNCONFIRMED).increment(count);
 }
 
-pub fn tenants_waiting(road: &'static str, count: usize) {
-    gauge!(OUTBOX_TENANTS_WAITING, "road" => road).set(u32::try_from(count).unwrap_or(u32::MAX));
+pub fn tenants_waiting(count: usize) {
+    gauge!(OUTBOX_TENANTS_WAITING).set(u32::try_from(count).unwrap_or(u32::MAX));
 }
 
 pub fn relaying(relaying: bool) {

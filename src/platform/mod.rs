@@ -2,11 +2,9 @@
 
 pub mod amqp;
 pub mod config;
-pub mod faults;
 pub mod health;
 pub mod http;
 pub mod metrics;
-pub mod mutants;
 pub mod postgres;
 pub mod redis;
 pub mod signing;

@@ -13,7 +13,7 @@ use super::wait;
 use crate::domain::disposition::Reason;
 use crate::intake::Lane;
 use crate::journal::books::BooksError;
-use crate::pipeline::{Edges, Pipeline, PipelineError};
+use crate::pipeline::{Edges, Inbox, InboxError, Pipeline, PipelineError};
 use crate::platform::amqp::{Connection, Consumer, Limits, Prefetch, Receiver};
 use crate::platform::config::Config;
 use crate::platform::health::{Health, Part};
@@ -119,12 +119,30 @@ pub async fn intake(config: &Config, edges: &Edges, pipeline: &Arc<Pipeline>, st
                     match &error {
                         PipelineError::Amqp(error) => edges.health.away(Part::BrokerIn, &error.to_string()),
                         PipelineError::HeldTooLong(_) => pipeline.forgive(),
-                        PipelineError::Stopped => {}
+                        PipelineError::Stopped | PipelineError::Overtaken => {}
                     }
                     tracing::warn!(error = %error, "the intake lost its session, trying again");
                 }
             },
             Err(error) => edges.health.away(Part::Postgres, &error.to_string()),
+        }
+        if wait(backoff.delay_after(begun.elapsed()), stop).await {
+            return;
+        }
+    }
+}
+
+/// Posts what waits in PostgreSQL. It needs no broker, and goes on while that is away.
+pub async fn inbox(edges: &Edges, pipeline: &Arc<Pipeline>, stop: &CancellationToken) {
+    let mut inbox = Inbox::new(Arc::clone(pipeline), edges.postgres.clone());
+    let mut backoff = Backoff::new(Duration::from_millis(200), SESSION_BACKOFF_MAX);
+    loop {
+        let begun = Instant::now();
+        match inbox.follow(stop).await {
+            Ok(()) | Err(InboxError::Pipeline(PipelineError::Stopped)) if stop.is_cancelled() => return,
+            Ok(()) => {}
+            Err(InboxError::Sql(error)) => edges.health.away(Part::Postgres, &error.to_string()),
+            Err(InboxError::Pipeline(error)) => tracing::warn!(error = %error, "the inbox stopped, trying again"),
         }
         if wait(backoff.delay_after(begun.elapsed()), stop).await {
             return;
@@ -140,10 +158,10 @@ async fn session(
 ) -> Result<(), PipelineError> {
     let connection = Connection::open(&config.amqp, "fis intake").await?;
     // All are opened before the first starts: a lane that is at work must not be dropped in the middle of a transaction.
-    let mut receivers = Vec::with_capacity(Lane::ALL.len());
-    for lane in Lane::ALL {
+    let mut receivers = Vec::with_capacity(Lane::CONSUMED.len());
+    for (lane, queue) in Lane::CONSUMED.into_iter().filter_map(|lane| Some((lane, lane.queue()?))) {
         let prefetch = Prefetch::new(&config.intake);
-        let consumer = Consumer::open(&connection, lane.queue(), prefetch.now()).await?;
+        let consumer = Consumer::open(&connection, queue, prefetch.now()).await?;
         receivers.push((lane, Receiver::new(consumer, Limits::new(&config.intake)).adapting(prefetch)));
     }
     // One lane's loss ends the others: they finish the batch in hand and find their channel gone.

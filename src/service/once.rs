@@ -1,5 +1,5 @@
 //! `fis run --once`: when is everything that was there done? When the lanes and the dead-letter queue are empty, nothing has
-//! moved for a moment, and the outbox holds nothing that is due.
+//! moved for a moment, nothing in the inbox is due, and the outbox is empty.
 
 use std::time::Duration;
 
@@ -7,7 +7,7 @@ use tokio_util::sync::CancellationToken;
 
 use crate::domain::names::DEAD_LETTER_QUEUE;
 use crate::intake::Lane;
-use crate::pipeline::Pipeline;
+use crate::pipeline::{Pipeline, inbox};
 use crate::platform::amqp::{AmqpError, Connection};
 use crate::platform::config::Config;
 use crate::platform::postgres::{Postgres, Work};
@@ -50,7 +50,7 @@ async fn is_quiet(
         Some(connection) => connection,
         None => connection.insert(Connection::open(&config.amqp, "fis once").await.map_err(text)?),
     };
-    for queue in Lane::ALL.map(Lane::queue).into_iter().chain([DEAD_LETTER_QUEUE]) {
+    for queue in Lane::CONSUMED.into_iter().filter_map(Lane::queue).chain([DEAD_LETTER_QUEUE]) {
         if connection.ready_count(queue).await.map_err(text)? > 0 {
             return Ok(false);
         }
@@ -58,7 +58,8 @@ async fn is_quiet(
     if pipeline.in_hand() > 0 {
         return Ok(false);
     }
-    let backlog = postgres.run(Work::of("service.once"), outbox::backlog).await;
-    let backlog = backlog.map_err(|error: sqlx::Error| error.to_string())?;
-    Ok(backlog.pending == 0)
+    let work = Work::of("service.once");
+    let text = |error: sqlx::Error| error.to_string();
+    Ok(postgres.run(work, async |db| inbox::is_empty(db).await).await.map_err(text)?
+        && postgres.run(work, outbox::backlog).await.map_err(text)?.pending == 0)
 }

@@ -1,5 +1,6 @@
 //! The errors of the store. A caller chooses by the variant what to do, and a door which status to answer with; the text is for a person.
 
+use crate::domain::letter::ReplayState;
 use crate::platform::postgres::Fault;
 
 /// The outcome of a statement, or of an act made of a few, that was not done.
@@ -13,6 +14,9 @@ pub enum StoreError {
     /// Somebody moves it this very moment: nothing was done, try again.
     #[error("{what} is being moved by somebody else; nothing was done")]
     Busy { what: String },
+    /// A replay in this state cannot do what was asked: nothing was done.
+    #[error("replay {id} is {state}; nothing was done")]
+    ReplayIs { id: i64, state: ReplayState },
     /// The server is away, full, locked or in fail-over. Nothing is said about the data.
     #[error("the database does not answer")]
     Away(#[source] sqlx::Error),

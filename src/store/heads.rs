@@ -9,7 +9,7 @@ use super::rows;
 use crate::domain::chain::{ChainHead, GENESIS};
 use crate::domain::checkpoint::Head;
 use crate::domain::ids::TenantId;
-use crate::platform::mutants::{self, mutant};
+use crate::faults::mutants::{self, mutant};
 
 /// A head under its lock: the end of the chain, and the books in force.
 #[derive(Debug, PartialEq, Eq)]

@@ -1,22 +1,17 @@
-//! `fis_dead_letter_edit`: edited copies beside the untouched originals. Copies enter once and never change; whoever holds a message learns
-//! by its content id whose copy it is.
-
-use std::collections::HashMap;
+//! `fis_dead_letter_edit`: edited copies beside the untouched originals. Copies enter once and never change; the place of a replay names the
+//! copy that is booked instead of its letter.
 
 use chrono::{DateTime, Utc};
 use sqlx::PgConnection;
 
 use super::column;
 use super::error::StoreError;
-use crate::domain::dead_letter::DeadLetter;
 use crate::domain::operator::Operator;
 
 /// An edited body for a letter.
 #[derive(Debug)]
 pub struct Edit {
     pub letter_id: String,
-    /// The content id of the message that the copy will be.
-    pub copy_id: String,
     pub body: Vec<u8>,
 }
 
@@ -27,22 +22,23 @@ pub struct StoredEdit {
     pub edit_no: i32,
 }
 
-/// Stores the copies of those letters that are parked now, so that the record has no edit that never left. Returns the edits in the order
-/// in which they were given; their letters stay locked.
+/// Stores the copies of those letters that are parked now, so that the record has no edit that was never replayed. Returns the edits in the
+/// order in which they were given; their letters stay locked.
 ///
 /// # Errors
 /// The database is away.
 pub async fn insert(db: &mut PgConnection, edits: &[Edit], who: &Operator) -> Result<Vec<StoredEdit>, sqlx::Error> {
     sqlx::query_as(
-        "with parked as (select l.id, l.copy_id, l.body, l.n
-                           from unnest($1::text[], $2::text[], $3::bytea[]) with ordinality as l (id, copy_id, body, n)
+        // In id order, as the postings lock letters; otherwise an edit and a replay can wait on each other.
+        "with parked as (select l.id, l.body, l.n
+                           from unnest($1::text[], $2::bytea[]) with ordinality as l (id, body, n)
                            join fis_dead_letter d on d.id = l.id
                           where d.status = 'parked'
                           order by d.id
                             for update of d),
-              stored as (insert into fis_dead_letter_edit (letter_id, edit_no, copy_id, body, edited_by, why)
+              stored as (insert into fis_dead_letter_edit (letter_id, edit_no, body, edited_by, why)
                          select p.id, 1 + coalesce((select max(e.edit_no) from fis_dead_letter_edit e where e.letter_id = p.id), 0),
-                                p.copy_id, p.body, $4, $5
+                                p.body, $3, $4
                            from parked p
                       returning letter_id, edit_no)
          select s.letter_id, s.edit_no
@@ -51,7 +47,6 @@ pub async fn insert(db: &mut PgConnection, edits: &[Edit], who: &Operator) -> Re
           order by p.n",
     )
     .bind(column!(edits, edit => edit.letter_id.as_str()))
-    .bind(column!(edits, edit => edit.copy_id.as_str()))
     .bind(column!(edits, edit => edit.body.as_slice()))
     .bind(who.by())
     .bind(who.why())
@@ -59,39 +54,11 @@ pub async fn insert(db: &mut PgConnection, edits: &[Edit], who: &Operator) -> Re
     .await
 }
 
-/// Gives an edited copy the name of the letter that it was made from: one event, one letter.
-///
-/// # Errors
-/// The database is away.
-pub async fn adopt<'a>(
-    db: &mut PgConnection,
-    letters: impl Iterator<Item = &'a mut DeadLetter>,
-) -> Result<(), sqlx::Error> {
-    let letters: Vec<&mut DeadLetter> = letters.collect();
-    if letters.is_empty() {
-        return Ok(());
-    }
-    let copies: HashMap<String, String> =
-        sqlx::query_as("select copy_id, letter_id from fis_dead_letter_edit where copy_id = any($1) order by edit_no")
-            .bind(column!(letters, letter => letter.id.as_str()))
-            .fetch_all(db)
-            .await?
-            .into_iter()
-            .collect();
-    for letter in letters {
-        if let Some(original) = copies.get(&letter.id) {
-            letter.id.clone_from(original);
-        }
-    }
-    Ok(())
-}
-
 /// An edited copy of a letter, as it is shown.
 #[derive(Debug, Clone, serde::Serialize, sqlx::FromRow)]
 #[serde(rename_all = "camelCase")]
 pub struct EditLine {
     pub edit_no: i32,
-    pub copy_id: String,
     pub edited_by: String,
     pub why: String,
     pub edited_at: DateTime<Utc>,
@@ -105,7 +72,7 @@ pub struct EditLine {
 /// The database is away.
 pub async fn of_letter(db: &mut PgConnection, letter: &str) -> Result<Vec<EditLine>, StoreError> {
     let edits = sqlx::query_as(
-        "select edit_no, copy_id, edited_by, why, edited_at, body from fis_dead_letter_edit where letter_id = $1 order by edit_no",
+        "select edit_no, edited_by, why, edited_at, body from fis_dead_letter_edit where letter_id = $1 order by edit_no",
     );
     Ok(edits.bind(letter).fetch_all(db).await?)
 }

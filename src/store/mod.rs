@@ -13,7 +13,8 @@
 //! | `batches` | `fis_batch`, `fis_batch_member` |
 //! | `dead_letters` | `fis_dead_letter`, `fis_entry_edit`; what it parks or removes it counts in `fis_received`, in one statement |
 //! | `letter_edits` | `fis_dead_letter_edit` |
-//! | `replays` | `fis_replay`, `fis_replay_letter`; its `send` also moves `fis_dead_letter` and adds to `fis_outbox`, in one statement |
+//! | `leases` | `fis_lease` |
+//! | `replays` | `fis_replay`, `fis_replay_letter` |
 //! | `operator_log` | `fis_operator_log`, beside the table's own trigger |
 //! | `mirror` | `fis_mirror`, `fis_mirror_cursor` |
 //! | `audit`, `receipts`, `tie_out`, `ledger` | read only |
@@ -27,6 +28,7 @@ mod error;
 pub mod heads;
 pub mod held;
 pub mod journal;
+pub mod leases;
 pub mod ledger;
 pub mod letter_edits;
 pub mod mirror;

@@ -55,6 +55,31 @@ pub async fn record_edits(
     Ok(())
 }
 
+/// Records what somebody did to a replay as a whole.
+///
+/// # Errors
+/// The database is away.
+pub async fn record_replay(
+    db: &mut PgConnection,
+    act: LetterAct,
+    replay: i64,
+    who: &Operator,
+    detail: &str,
+) -> Result<(), sqlx::Error> {
+    sqlx::query(
+        "insert into fis_operator_log (by, act, why, through, replay_id, detail) values ($1, $2, $3, $4, $5, $6)",
+    )
+    .bind(who.by())
+    .bind(act)
+    .bind(who.why())
+    .bind(who.through().as_str())
+    .bind(replay)
+    .bind(detail)
+    .execute(db)
+    .await?;
+    Ok(())
+}
+
 /// Records that retention removed letters, and which.
 ///
 /// # Errors
@@ -109,7 +134,7 @@ pub async fn history(db: &mut PgConnection, letter: &str) -> Result<Vec<LogLine>
 pub async fn failures(db: &mut PgConnection, replay: i64) -> Result<Vec<(String, i64, String)>, StoreError> {
     let failures = sqlx::query_as(
         "select reason, count(*), min(detail) from fis_operator_log
-          where replay_id = $1 and from_status = 'replaying' and to_status = 'parked' and act = 'fail'
+          where replay_id = $1 and act = 'fail'
           group by reason order by 2 desc, 1",
     );
     Ok(failures.bind(replay).fetch_all(db).await?)

@@ -4,12 +4,11 @@
 
 use std::collections::HashMap;
 
-use chrono::{DateTime, Utc};
 use sqlx::{PgConnection, Row as _};
 
 use super::column;
 use crate::domain::ids::TenantId;
-use crate::domain::names::{BACKFILL_EXCHANGE, DOMAIN_EXCHANGE};
+use crate::domain::names::DOMAIN_EXCHANGE;
 use crate::domain::outbound::OutboundEvent;
 
 /// The database's transactions at a moment: all before `oldest` have ended, none from `next` on had begun.
@@ -27,24 +26,6 @@ pub struct Read {
     pub limit: usize,
     pub aloft: Vec<i64>,
     pub without: Vec<String>,
-}
-
-/// The two roads through the table.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Road {
-    /// Rows that leave at once, in id order.
-    Ready,
-    /// Rows that wait for their time.
-    Due,
-}
-
-impl Road {
-    pub fn name(self) -> &'static str {
-        match self {
-            Self::Ready => "ready",
-            Self::Due => "due",
-        }
-    }
 }
 
 /// A row on its way out.
@@ -80,26 +61,16 @@ pub enum RowContent {
 /// Rows that may leave. Within a tenant the id order is the commit order, because the ids were drawn under the lock of the
 /// tenant's head; a row that commits late is simply there next time. `not in (select …)` is hashed, also in a generic plan;
 /// `<> all` of a parameter would compare each row with each id in the air.
-pub async fn rows(db: &mut PgConnection, road: Road, read: &Read) -> Result<Vec<OutboxRow>, sqlx::Error> {
-    let query = match road {
-        Road::Ready => {
-            "select id, tenant_id, seq, lines, exchange, routing_key, message_id, properties, octet_length(body)
-               from fis_outbox
-              where due_at is null and id > $1 and id not in (select unnest($3::bigint[])) and coalesce(tenant_id, '') <> all($4)
-              order by id
-              limit $2"
-        }
-        Road::Due => {
-            "select id, tenant_id, seq, lines, exchange, routing_key, message_id, properties, octet_length(body)
-               from fis_outbox
-              where due_at is not null and due_at <= now() and id > $1 and id not in (select unnest($3::bigint[]))
-                and coalesce(tenant_id, '') <> all($4)
-              order by due_at, id
-              limit $2"
-        }
-    };
+pub async fn rows(db: &mut PgConnection, read: &Read) -> Result<Vec<OutboxRow>, sqlx::Error> {
     let limit = i64::try_from(read.limit).unwrap_or(i64::MAX);
-    let query = sqlx::query(query).bind(read.after).bind(limit).bind(&read.aloft).bind(&read.without);
+    let query = sqlx::query(
+        "select id, tenant_id, seq, lines, exchange, routing_key, message_id, properties, octet_length(body)
+           from fis_outbox
+          where id > $1 and id not in (select unnest($3::bigint[])) and coalesce(tenant_id, '') <> all($4)
+          order by id
+          limit $2",
+    );
+    let query = query.bind(read.after).bind(limit).bind(&read.aloft).bind(&read.without);
     query.fetch_all(db).await?.iter().map(outbox_row).collect()
 }
 
@@ -138,12 +109,8 @@ fn outbox_row(row: &sqlx::postgres::PgRow) -> Result<OutboxRow, sqlx::Error> {
 }
 
 /// The bodies of the messages among the rows.
-pub async fn bodies(db: &mut PgConnection, road: Road, ids: &[i64]) -> Result<HashMap<i64, Vec<u8>>, sqlx::Error> {
-    let query = match road {
-        Road::Ready => "select id, body from fis_outbox where due_at is null and id = any($1)",
-        Road::Due => "select id, body from fis_outbox where due_at is not null and due_at <= now() and id = any($1)",
-    };
-    let rows = sqlx::query(query).bind(ids).fetch_all(db).await?;
+pub async fn bodies(db: &mut PgConnection, ids: &[i64]) -> Result<HashMap<i64, Vec<u8>>, sqlx::Error> {
+    let rows = sqlx::query("select id, body from fis_outbox where id = any($1)").bind(ids).fetch_all(db).await?;
     rows.iter().map(|row| Ok((row.try_get(0)?, row.try_get(1)?))).collect()
 }
 
@@ -151,18 +118,14 @@ pub async fn bodies(db: &mut PgConnection, road: Road, ids: &[i64]) -> Result<Ha
 ///
 /// A few rows do not wait for the disk: the next posting's commit takes them along, or the server within a second. Should it crash
 /// before that, they leave once more, as after any crash. Of more rows than that, too many would.
-pub async fn remove(db: &mut PgConnection, road: Road, ids: &[i64]) -> Result<(), sqlx::Error> {
-    let which = match road {
-        Road::Ready => "due_at is null",
-        Road::Due => "due_at is not null and due_at <= now()",
-    };
+pub async fn remove(db: &mut PgConnection, ids: &[i64]) -> Result<(), sqlx::Error> {
     // For this transaction alone, which is this statement: whoever has the connection next waits for the disk.
     let without_waiting = match ids.len() {
         0..=UNFLUSHED_MAX => " and (select set_config('synchronous_commit', 'off', true)) is not null",
         _ => "",
     };
     // Put together from constants only.
-    let query = format!("delete from fis_outbox where {which} and id = any($1){without_waiting}");
+    let query = format!("delete from fis_outbox where id = any($1){without_waiting}");
     sqlx::query(&query).bind(ids).execute(db).await?;
     Ok(())
 }
@@ -179,53 +142,12 @@ pub struct Backlog {
 pub async fn backlog(db: &mut PgConnection) -> Result<Backlog, sqlx::Error> {
     let row = sqlx::query(
         "select count(*) as pending,
-                coalesce(extract(epoch from now() - min(coalesce(due_at, created_at))), 0)::bigint as oldest
-           from fis_outbox
-          where due_at is null or due_at <= now()",
+                coalesce(extract(epoch from now() - min(created_at)), 0)::bigint as oldest
+           from fis_outbox",
     )
     .fetch_one(db)
     .await?;
     Ok(Backlog { pending: row.try_get("pending")?, oldest_seconds: row.try_get("oldest")? })
-}
-
-/// The place and the due time of each retry, by its message id.
-pub type RetryPlaces = HashMap<String, (i64, DateTime<Utc>)>;
-
-/// A retry of a held event, to be written.
-pub struct RetryRow<'a> {
-    pub tenant_id: &'a str,
-    pub routing_key: &'a str,
-    pub message_id: &'a str,
-    pub properties: &'a str,
-    pub body: &'a [u8],
-    pub due_at: DateTime<Utc>,
-}
-
-/// Writes retries of held events, due later. They go to the backfill lane, never to the publishers' exchange, where other consumers would
-/// get them again.
-///
-/// # Errors
-/// The database is away.
-pub async fn insert_retries(db: &mut PgConnection, held: &[RetryRow<'_>]) -> Result<RetryPlaces, sqlx::Error> {
-    if held.is_empty() {
-        return Ok(RetryPlaces::new());
-    }
-    let rows = sqlx::query(
-        "insert into fis_outbox (tenant_id, exchange, routing_key, message_id, properties, body, due_at)
-         select t, $7, k, m, p, b, d
-           from unnest($1::text[], $2::text[], $3::text[], $4::text[], $5::bytea[], $6::timestamptz[]) as held (t, k, m, p, b, d)
-      returning message_id, id, due_at",
-    )
-    .bind(column!(held, row => row.tenant_id))
-    .bind(column!(held, row => row.routing_key))
-    .bind(column!(held, row => row.message_id))
-    .bind(column!(held, row => row.properties))
-    .bind(column!(held, row => row.body))
-    .bind(column!(held, row => row.due_at))
-    .bind(BACKFILL_EXCHANGE)
-    .fetch_all(db)
-    .await?;
-    rows.iter().map(|row| Ok((row.try_get("message_id")?, (row.try_get("id")?, row.try_get("due_at")?)))).collect()
 }
 
 /// The text of an announcement's message properties; the room that sends it knows.
@@ -257,96 +179,6 @@ pub async fn insert_announcements(
     .execute(db)
     .await?;
     Ok(())
-}
-
-/// Tenant and event id of a held event whose retry was made due.
-pub type FreedEvent = (String, String);
-
-/// Events released by one transaction: more would keep the tenant's postings waiting for longer than a moment.
-pub const RELEASED_MAX: u64 = 10_000;
-
-/// Makes the retries of a tenant's named events due.
-///
-/// # Errors
-/// The database is away.
-pub async fn free_events(
-    db: &mut PgConnection,
-    tenant: &TenantId,
-    events: &[&str],
-) -> Result<Vec<FreedEvent>, sqlx::Error> {
-    sqlx::query_as(&free("h.tenant_id = $1 and h.event_id = any($2)"))
-        .bind(tenant.as_str())
-        .bind(events)
-        .fetch_all(db)
-        .await
-}
-
-/// Makes the retries of these tenants' events due, of all or of those held for a reason.
-///
-/// # Errors
-/// The database is away.
-pub async fn free_matching(
-    db: &mut PgConnection,
-    tenants: &[&str],
-    reason: Option<&str>,
-) -> Result<Vec<FreedEvent>, sqlx::Error> {
-    sqlx::query_as(&free("h.tenant_id = any($1) and ($2::text is null or h.reason = $2)"))
-        .bind(tenants)
-        .bind(reason)
-        .fetch_all(db)
-        .await
-}
-
-/// Makes the retries of the events due that wait for one of these causes; tenants and causes side by side.
-///
-/// # Errors
-/// The database is away.
-pub async fn free_causes(
-    db: &mut PgConnection,
-    tenants: &[&str],
-    causes: &[String],
-) -> Result<Vec<FreedEvent>, sqlx::Error> {
-    sqlx::query_as(&free("(h.tenant_id, h.waits_for) in (select * from unnest($1::text[], $2::text[]))"))
-        .bind(tenants)
-        .bind(causes)
-        .fetch_all(db)
-        .await
-}
-
-/// Makes the retries of a tenant's events due that wait for one of these causes.
-///
-/// # Errors
-/// The database is away.
-pub async fn free_tenant_causes(
-    db: &mut PgConnection,
-    tenant: &TenantId,
-    causes: &[String],
-) -> Result<Vec<FreedEvent>, sqlx::Error> {
-    sqlx::query_as(&free("h.tenant_id = $1 and h.waits_for = any($2)"))
-        .bind(tenant.as_str())
-        .bind(causes)
-        .fetch_all(db)
-        .await
-}
-
-/// The chosen events whose retry still waits: makes that due, in the outbox. A row that is due is left alone, and so is one
-/// that the relay has locked: it is being sent. The text is put together from constants only.
-fn free(chosen: &'static str) -> String {
-    format!(
-        "with waiting as (
-             select h.tenant_id, h.event_id, o.due_at, o.id
-               from fis_held h
-               join fis_outbox o on o.due_at = h.due_at and o.id = h.outbox_id
-              where h.due_at > now() and o.due_at is not null and {chosen}
-              order by o.id
-              limit {RELEASED_MAX}
-                for update of o skip locked)
-         update fis_outbox o
-            set due_at = now()
-           from waiting w
-          where o.due_at is not null and o.due_at = w.due_at and o.id = w.id
-      returning w.tenant_id, w.event_id"
-    )
 }
 
 /// The first entry of each tenant that has not been announced yet. Whatever lies before it has been confirmed.

@@ -46,10 +46,11 @@ pub async fn account_of(db: &mut PgConnection, tenant: &TenantId, event: &EventI
                 (select r.entry_id from fis_journal_entry r
                   where r.tenant_id = $1 and r.reverses_entry_id = e.entry_id) as reversed_by,
                 e.seq is not null and exists (select from fis_outbox o
-                  where o.due_at is null and o.tenant_id = $1 and o.seq = e.seq) as waits
+                  where o.tenant_id = $1 and o.seq = e.seq) as waits
            from (select $1::text as tenant_id, $2::text as event_id) asked
-           left join fis_held h using (tenant_id, event_id)
-           left join fis_journal_entry e using (tenant_id, event_id)",
+           left join lateral (select * from fis_held where tenant_id = $1 and event_id = $2
+                               order by last_held_at desc limit 1) h on true
+           left join fis_journal_entry e on e.tenant_id = $1 and e.event_id = $2",
     )
     .bind(tenant.as_str())
     .bind(event.as_str())

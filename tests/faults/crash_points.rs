@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use fis::platform::faults;
+use fis::faults::crash_points;
 
 use crate::support::events::order;
 use crate::support::load::{QUICK_RETRIES, TENANTS, mix};
@@ -19,7 +19,7 @@ async fn survive(point: &str) {
     let world = World::with(point, Setup { tenants: TENANTS, ..Setup::default() }).await;
     let messages = mix(point, 200);
     let (before, after) = messages.split_at(messages.len() / 2);
-    let mirror = if point == faults::AFTER_MIRROR { &MIRROR[..] } else { &[] };
+    let mirror = if point == crash_points::AFTER_MIRROR { &MIRROR[..] } else { &[] };
     world.declare_queue(MIRRORED, "amq.fanout", "").await;
     let settings = [&QUICK_RETRIES[..], mirror].concat();
     let environment = [&settings[..], &[("FIS_FAILPOINT", point)]].concat();
@@ -39,7 +39,7 @@ async fn survive(point: &str) {
     let mut run = world.run_with(&settings).await;
     world.rest(&mut run).await;
     world.invariants().await;
-    if point == faults::AFTER_MIRROR {
+    if point == crash_points::AFTER_MIRROR {
         let repeated = world.check_whole_feed(MIRRORED).await;
         assert!(repeated > 0, "the crashes fell between the confirms and the cursors");
     }
@@ -50,14 +50,15 @@ macro_rules! points {
         $(
             #[tokio::test(flavor = "multi_thread")]
             async fn $test() {
-                survive(faults::$point).await;
+                survive(crash_points::$point).await;
             }
         )*
 
         #[test]
         fn every_crash_point_has_a_test() {
-            let tested = [&[$(faults::$point),*][..], &crate::dead_letters::BY_HAND].concat();
-            assert_eq!(faults::ALL, tested);
+            let by_hand = &crate::dead_letters::BY_HAND;
+            let tested = [&[$(crash_points::$point),*][..], by_hand, &crate::dead_letters::INBOX].concat();
+            assert_eq!(crash_points::ALL, tested);
         }
     };
 }

@@ -11,6 +11,7 @@ mod crash_points;
 #[cfg(feature = "failpoints")]
 mod dead_letters;
 #[cfg(all(feature = "failpoints", feature = "mutants"))]
+mod inbox;
 mod mutants;
 mod processes;
 mod relay;

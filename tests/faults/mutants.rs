@@ -3,16 +3,16 @@
 
 use std::time::Duration;
 
-use fis::platform::{faults, mutants};
+use fis::faults::{crash_points, mutants};
 
 use crate::support::broker::{AUDIT, FINANCE};
-use crate::support::events::{Message, order, refund_of};
+use crate::support::events::{Message, order, payment, refund_of};
 use crate::support::wait::{same, wait_until};
 use crate::support::world::World;
 
 const ENTRIES: &str = "select count(*) from fis_journal_entry";
 const HELD: &str = "select count(*) from fis_held";
-const PENDING: &str = "select count(*) from fis_outbox where due_at is null";
+const PENDING: &str = "select count(*) from fis_outbox";
 
 /// In which of the two lives the bug is switched on.
 #[derive(PartialEq)]
@@ -40,26 +40,27 @@ async fn counts(mutant: &str, life: Life, point: &str, event: Message, count: &'
 
 #[tokio::test(flavor = "multi_thread")]
 async fn what_is_acknowledged_before_the_commit_is_lost_in_a_crash() {
-    let counts = counts(mutants::ACK_BEFORE_COMMIT, Life::First, faults::BEFORE_COMMIT, order("evt-1"), ENTRIES);
+    let counts = counts(mutants::ACK_BEFORE_COMMIT, Life::First, crash_points::BEFORE_COMMIT, order("evt-1"), ENTRIES);
     assert_eq!(counts.await, [1, 0]);
 }
 
 #[tokio::test(flavor = "multi_thread")]
 async fn a_hold_that_is_acknowledged_before_the_commit_is_lost_in_a_crash() {
     let refund = refund_of("acme", "evt-1", "never");
-    let counts = counts(mutants::HOLD_ACKED_BEFORE_COMMIT, Life::First, faults::BEFORE_COMMIT, refund, HELD);
+    let counts = counts(mutants::HOLD_ACKED_BEFORE_COMMIT, Life::First, crash_points::BEFORE_COMMIT, refund, HELD);
     assert_eq!(counts.await, [1, 0]);
 }
 
 #[tokio::test(flavor = "multi_thread")]
 async fn believing_in_processing_loses_what_comes_again() {
-    let counts = counts(mutants::PROCESSING_IS_DUPLICATE, Life::Second, faults::AFTER_CLAIM, order("evt-1"), ENTRIES);
+    let counts =
+        counts(mutants::PROCESSING_IS_DUPLICATE, Life::Second, crash_points::AFTER_CLAIM, order("evt-1"), ENTRIES);
     assert_eq!(counts.await, [1, 0]);
 }
 
 #[tokio::test(flavor = "multi_thread")]
 async fn without_the_look_up_and_the_constraint_an_event_is_posted_twice() {
-    let counts = counts(mutants::UNIQUE_DROPPED, Life::Second, faults::AFTER_COMMIT, order("evt-1"), ENTRIES);
+    let counts = counts(mutants::UNIQUE_DROPPED, Life::Second, crash_points::AFTER_COMMIT, order("evt-1"), ENTRIES);
     assert_eq!(counts.await, [1, 2]);
 }
 
@@ -141,4 +142,54 @@ async fn without_the_lock_two_batches_want_the_same_place() {
         run.kill();
     }
     assert_eq!(refused, [0, 1]);
+}
+
+/// A reversal that is held, and whose original is posted in the same batch, is due at once; the first life dies while the inbox decides it.
+#[tokio::test(flavor = "multi_thread")]
+async fn what_leaves_the_inbox_before_its_commit_is_lost_in_a_crash() {
+    let mut reversals = [0; 2];
+    for (place, mutant) in ["", mutants::INBOX_REMOVED_EARLY].into_iter().enumerate() {
+        let world = World::new("mutant_inbox").await;
+        world.publish(&[refund_of("acme", "refund", "sale"), order("sale")]).await;
+        let point = crash_points::BEFORE_INBOX_COMMIT;
+        let mut doomed = world.spawn(&[("FIS_FAILPOINT", point), ("FIS_MUTANT", mutant)]);
+        doomed.exited(Duration::from_secs(60)).await;
+        assert!(doomed.aborted(), "{point} was not reached");
+        world.fis(&["run", "--once"]).await.expect(0, &[]);
+        let reversed = "select count(*) from fis_journal_entry where reverses_entry_id is not null";
+        reversals[place] = world.count(reversed).await;
+    }
+    assert_eq!(reversals, [1, 0]);
+}
+
+/// A step waits for the head while somebody pauses its replay.
+#[tokio::test(flavor = "multi_thread")]
+async fn a_step_that_does_not_ask_whether_it_was_overtaken_moves_a_paused_replay() {
+    let mut decided = [0; 2];
+    for (place, mutant) in ["", mutants::LEASE_IGNORED].into_iter().enumerate() {
+        let world = World::new("mutant_lease").await;
+        let mut run = world.run_with(&[("FIS_MUTANT", mutant)]).await;
+        world.publish(&[payment("evt-1", "9999", "1.50")]).await;
+        wait_until("it is parked", async || same(world.count("select count(*) from fis_dead_letter").await, 1)).await;
+        let mut lock = world.pool.begin().await.unwrap();
+        sqlx::query("select from fis_chain_head where tenant_id = 'acme' for update")
+            .execute(&mut *lock)
+            .await
+            .unwrap();
+        world.fis(&["dlq", "replay", "--all", "--yes", "--no-wait"]).await.expect(0, &[]);
+        wait_until("the step waits for the head", async || {
+            let waiting =
+                "select count(*) from pg_stat_activity where datname = current_database() and wait_event_type = 'Lock'";
+            same(world.count(waiting).await, 1)
+        })
+        .await;
+        world.fis(&["dlq", "replay", "--pause", "1"]).await;
+        lock.rollback().await.unwrap();
+        // The next event of the tenant is posted behind the step, whatever became of that.
+        world.publish(&[order("evt-2")]).await;
+        wait_until("the step has ended", async || same(world.count(ENTRIES).await, 1)).await;
+        decided[place] = world.count("select decided from fis_replay").await;
+        run.kill();
+    }
+    assert_eq!(decided, [0, 1]);
 }

@@ -1,10 +1,13 @@
 //! PostgreSQL forgets: an older copy of its files is put back while Redis and the broker remember.
 
+use std::collections::BTreeSet;
 use std::process::Command;
+use std::time::Duration;
 
 use deadpool_redis::redis;
 
-use crate::servers::{act, servers, world};
+use crate::servers::{act, dev, servers, world};
+use crate::support::broker::Received;
 use crate::support::events::order_of;
 use crate::support::load::QUICK_RETRIES;
 use crate::support::wait::{same, wait_until};
@@ -88,6 +91,44 @@ async fn a_batch_in_hand_does_not_vouch_for_what_a_restored_postgresql_has_forgo
     wait_entries(&world, 3).await;
     run.terminate().await;
     world.fis(&["verify"]).await.expect(0, &[]);
+}
+
+/// The relay has messages in the air, and their confirms wait behind an alarm of the broker, when an older copy of PostgreSQL comes back:
+/// the rows that were sent are gone, and new ones bear their ids. A confirm that arrives then speaks of none of them.
+#[tokio::test(flavor = "multi_thread")]
+async fn what_a_restored_postgresql_announces_is_not_taken_for_what_was_in_the_air() {
+    const ROWS: i64 = 200;
+    let (_turn, servers) = servers().await;
+    let world = world("restored_in_the_air", &servers).await;
+    let memory = async |limit| dev(&servers, &["rabbitmqctl", "set_vm_memory_high_watermark", "absolute", limit]).await;
+    let mut run = world.run_with(&QUICK_RETRIES).await;
+    act(&servers, "postgres", "stop").await;
+    copy(&world, "postgres", "postgres.copy");
+    act(&servers, "postgres", "start").await;
+    run.ready().await;
+    memory("1").await;
+    world.fill(&["acme"], ROWS).await;
+    wait_until("the relay is told of the alarm", async || {
+        let log = run.log();
+        if log.contains("raised an alarm") { Ok(()) } else { Err(log) }
+    })
+    .await;
+
+    act(&servers, "postgres", "stop").await;
+    copy(&world, "postgres.copy", "postgres");
+    act(&servers, "postgres", "start").await;
+    world.fill(&["globex"], ROWS).await;
+    // What `dev` gives its private broker.
+    memory("2GB").await;
+    run.ready().await;
+    world.all_announced(Duration::from_secs(60)).await;
+    run.terminate().await;
+    let mut reader = world.finance().await;
+    reader.drain().await;
+    let announced: BTreeSet<String> = reader.messages.iter().map(Received::message_id).collect();
+    let of = |tenant: &str| announced.iter().filter(|id| id.starts_with(tenant)).count();
+    assert_ne!(of("acme/"), 0, "something was in the air");
+    assert_eq!(of("globex/"), usize::try_from(ROWS).unwrap());
 }
 
 async fn wait_key(world: &World, key: &str, status: &str) {

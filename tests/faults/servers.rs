@@ -264,7 +264,7 @@ async fn an_alarm_of_the_broker_stops_the_relay_and_not_the_intake() {
     })
     .await;
     wait_posted(&world, 100).await;
-    assert!(world.count("select count(*) from fis_outbox where due_at is null").await > 0, "the announcements wait");
+    assert!(world.count("select count(*) from fis_outbox").await > 0, "the announcements wait");
     // What `dev` gives its private broker.
     dev(&servers, &["rabbitmqctl", "set_vm_memory_high_watermark", "absolute", "2GB"]).await;
     run.ready().await;

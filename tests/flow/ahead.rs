@@ -128,9 +128,11 @@ async fn a_batch_decided_ahead_lets_go_of_what_is_held_under_its_ids() {
     wait_until("it is held", async || same(world.count("select count(*) from fis_held").await, 1)).await;
     forget(&world, "evt-20").await;
     post_ahead(&world, &run).await;
+    wait_until("what is held is due at once, and a conflict", async || {
+        same(world.count("select count(*) from fis_dead_letter").await, 1)
+    })
+    .await;
     assert_eq!(world.count("select count(*) from fis_held").await, 0);
-    wait_until("its retry is a conflict", async || same(world.count("select count(*) from fis_dead_letter").await, 1))
-        .await;
     world.rest(&mut run).await;
     world.invariants().await;
 }

@@ -5,6 +5,7 @@ mod discard;
 mod edit;
 mod interrupted;
 mod looking;
+mod races;
 mod replay;
 mod resolved;
 

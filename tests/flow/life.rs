@@ -83,7 +83,7 @@ async fn stopped_under_load(name: &str, signal: &str) {
     };
     assert!(posted > 0 && queued > 0, "it was stopped in the middle: {posted} posted, {queued} queued");
     // Nothing was left half done: what is unsettled was never taken, and comes on the first delivery.
-    assert_eq!(world.count("select count(*) from fis_outbox where due_at is null").await, 0, "the relay was flushed");
+    assert_eq!(world.count("select count(*) from fis_outbox").await, 0, "the relay was flushed");
     let mut run = world.run_with(&QUICK_RETRIES).await;
     world.rest(&mut run).await;
     world.invariants().await;

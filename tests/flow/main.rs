@@ -23,6 +23,7 @@ mod feed;
 mod happy;
 mod held;
 mod hostile;
+mod inbox;
 mod lanes;
 mod life;
 mod limits;

@@ -28,7 +28,7 @@ async fn one_stuck_tenant_never_blocks_another() {
     let mut feed = world.finance().await;
     assert_eq!(feed.read(1).await[0].data()["tenantId"], "globex");
     let (_, metrics) = run.get("/metrics").await;
-    assert!(metrics.contains(r#"fis_outbox_tenants_waiting{road="ready"} 1"#), "{metrics}");
+    assert!(metrics.contains(r#"fis_outbox_tenants_waiting 1"#), "{metrics}");
     assert_eq!(world.count("select count(*) from fis_outbox where tenant_id = 'acme'").await, 3000, "nothing is lost");
     // Mended by hand, for want of the entries: it takes note.
     world.sql("delete from fis_outbox where tenant_id = 'acme'").await;
@@ -36,31 +36,6 @@ async fn one_stuck_tenant_never_blocks_another() {
     feed.read(2).await;
     run.ready().await;
     run.terminate().await;
-}
-
-/// Rows that wait for their time cannot leave, because their exchange is missing; the feed does not notice.
-#[tokio::test(flavor = "multi_thread")]
-async fn a_closed_road_for_retries_does_not_slow_the_feed() {
-    let world = World::new("closed_road").await;
-    world
-        .sql(
-            "insert into fis_outbox (tenant_id, exchange, routing_key, message_id, properties, body, due_at)
-             values ('acme', 'fis.nowhere', 'a.b.c', 'm', '{}', 'x', now())",
-        )
-        .await;
-    let mut run = world.spawn(&[]);
-    wait_until("it says what is missing", async || {
-        let (status, ready) = run.get("/readyz").await;
-        if status == 503 && ready.contains("fis.nowhere") { Ok(()) } else { Err(ready) }
-    })
-    .await;
-    world.publish(&(0..50).map(|n| order(&format!("evt-{n}"))).collect::<Vec<_>>()).await;
-    world.finance().await.read(50).await;
-    assert_eq!(run.log().matches("\"relaying\"").count(), 1, "the session of the feed was never lost");
-    world.sql("delete from fis_outbox where exchange = 'fis.nowhere'").await;
-    run.ready().await;
-    world.rest(&mut run).await;
-    world.invariants().await;
 }
 
 #[tokio::test(flavor = "multi_thread")]

@@ -1,6 +1,6 @@
 //! The database: migrated forward only, refused where it does not fit, append-only by its own power, and audited.
 
-use fis::domain::letter::{LetterAct, LetterStatus, ReplayLetterState, ReplayState, Resolution};
+use fis::domain::letter::{LetterAct, LetterStatus, ReplayState, Resolution};
 use fis::domain::operator::Through;
 use futures::future::join_all;
 use sqlx::Connection as _;
@@ -75,7 +75,6 @@ async fn the_words_of_every_state_are_those_that_its_table_allows() {
         ("fis_dead_letter_status_check", words(LetterStatus::ALL, LetterStatus::as_str)),
         ("fis_dead_letter_resolved_as_check", words(Resolution::ALL, Resolution::as_str)),
         ("fis_replay_state_check", words(ReplayState::ALL, ReplayState::as_str)),
-        ("fis_replay_letter_state_check", words(ReplayLetterState::ALL, ReplayLetterState::as_str)),
         ("fis_operator_log_act_check", words(LetterAct::ALL, LetterAct::as_str)),
         ("fis_operator_log_through_check", words(Through::ALL, Through::as_str)),
     ];
@@ -150,8 +149,9 @@ async fn states_and_amounts_outside_their_bounds_are_refused_by_the_tables() {
         // An outbox row is a pointer or a message, never both and never neither.
         "insert into fis_outbox (tenant_id, seq, body) values ('acme', 1, 'x')".to_owned(),
         "insert into fis_outbox (tenant_id) values ('acme')".to_owned(),
-        "insert into fis_held (tenant_id, event_id, event_type, payload_hash, routing_key, reason, detail, attempts, due_at, lane)
-         values ('acme', 'e', 't', 'h', 'k', 'r', 'd', 1, now(), 'unknown')"
+        "insert into fis_held (tenant_id, event_id, event_type, payload_hash, routing_key, properties, body, reason, detail,
+                               attempts, due_at, lane, received_at)
+         values ('acme', 'e', 't', 'h', 'k', '{}', '', 'r', 'd', 1, now(), 'unknown', now())"
             .to_owned(),
     ];
     for sql in rows {

@@ -56,15 +56,15 @@ fn camel(key: &str) -> String {
 
 fn document() -> Value {
     let (mut channels, mut operations, mut messages) = (json!({}), json!({}), json!({}));
-    for lane in Lane::ALL {
-        let (name, queue) = (format!("events.{}", lane.name()), lane.queue());
+    for lane in Lane::CONSUMED {
+        let (name, queue) = (format!("events.{}", lane.name()), lane.queue().unwrap());
         object("queues", queue);
         channels[&name] = json!({
             "address": "{domain}.{entity}.{action}",
             "description": format!("The {} lane, which ends in {queue}. Publish persistent, with confirms and mandatory.", lane.name()),
             "parameters": { "domain": {"description": "ecommerce"}, "entity": {"description": "order"}, "action": {"description": "completed"} },
             "messages": { "event": reference("#/components/messages/event") },
-            "bindings": exchange(lane.exchange()),
+            "bindings": exchange(lane.exchange().unwrap()),
         });
         let channel = reference(&format!("#/channels/{name}"));
         operations[format!("take.{}", lane.name())] =

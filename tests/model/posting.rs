@@ -13,7 +13,7 @@ use fis::domain::entry::Side;
 use fis::domain::event::{Identity, InboundEvent, RawMessage, decode};
 use fis::domain::ids::entry_id;
 use fis::domain::retry::RetryPolicy;
-use fis::journal::{Arrival, Item, ItemFacts, LedgerView, Original, RetryMessage, Source, Step, Verdict, decide};
+use fis::journal::{Arrival, Came, Item, ItemFacts, KeptMessage, LedgerView, Original, Source, Step, Verdict, decide};
 use proptest::prelude::*;
 use rust_decimal::Decimal;
 use sha2::{Digest, Sha256};
@@ -158,12 +158,12 @@ impl Source for Nobody {
         }
     }
 
-    fn retry(&self, _attempts: u32) -> RetryMessage {
-        RetryMessage {
-            message_id: String::new(),
+    fn kept(&self) -> KeptMessage {
+        KeptMessage {
             routing_key: String::new(),
             properties: String::new(),
             body: Vec::new(),
+            received_at: DateTime::UNIX_EPOCH,
         }
     }
 }
@@ -185,7 +185,6 @@ fn item<'a>(event: &InboundEvent<'_>, books: &Arc<Books>, now: DateTime<Utc>) ->
         correlation_id: None,
         traceparent: None,
         books_version: Some(books.version),
-        attempts: 0,
         max_attempts: None,
         policy: RetryPolicy::default(),
     };
@@ -196,7 +195,7 @@ fn item<'a>(event: &InboundEvent<'_>, books: &Arc<Books>, now: DateTime<Utc>) ->
     });
     let day = now.date_naive();
     let arrival = Arrival { on: day, event_date: day, money: None, deliveries: 0 };
-    Item { facts: Some(facts), step, member, arrival, source: &Nobody }
+    Item { facts: Some(facts), step, member, arrival, came: Came::FromBroker, source: &Nobody }
 }
 
 fn word(verdict: &Verdict) -> &'static str {
@@ -205,6 +204,7 @@ fn word(verdict: &Verdict) -> &'static str {
         Verdict::Duplicate(_) => "duplicate",
         Verdict::Ignored => "ignored",
         Verdict::Held(_) => "held",
+        Verdict::Gone => "gone",
         Verdict::Rejected { failure, .. } => failure.reason.code(),
     }
 }

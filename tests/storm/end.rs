@@ -8,6 +8,7 @@ use deadpool_redis::redis;
 use serde_json::Value;
 
 use crate::check::{Breach, books, feed, places};
+use crate::operator;
 use crate::reader::QUEUE;
 use crate::snapshot::Snapshot;
 use crate::weather::note;
@@ -24,10 +25,10 @@ const STUCK_AT_REST: Duration = Duration::from_secs(40);
 /// Looks in a row that find nothing left to do: what is in somebody's hands cannot be seen from outside.
 const LOOKS: u32 = 3;
 
-/// Rows that leave now or soon. The retry of a held event is held, not under way.
-const DUE: &str = "select count(*) from fis_outbox o
-                    where (due_at is null or due_at < now() + interval '10 minutes')
-                      and not exists (select from fis_held h where h.outbox_id = o.id)";
+/// Rows that leave, held events that are due, and letters of replays that run.
+const DUE: &str = "select (select count(*) from fis_outbox)
+                        + (select count(*) from fis_held where due_at <= now())
+                        + (select coalesce(sum(letters - decided), 0)::bigint from fis_replay where state = 'running')";
 
 /// Waits for rest, stops fis, and checks everything.
 pub async fn verdict(world: &World) -> Result<(Vec<Breach>, Snapshot)> {
@@ -42,6 +43,9 @@ pub async fn verdict(world: &World) -> Result<(Vec<Breach>, Snapshot)> {
     while world.apply_books(2).await.is_err() {
         anyhow::ensure!(Instant::now() < deadline, "the books cannot be applied");
         tokio::time::sleep(Duration::from_millis(500)).await;
+    }
+    if let Err(error) = operator::finish(world).await {
+        note(world, &format!("the last replay: {error:#}")).await;
     }
     // What fis itself did wrong comes behind what became of the events.
     let mut late = Vec::new();
@@ -66,6 +70,7 @@ pub async fn verdict(world: &World) -> Result<(Vec<Breach>, Snapshot)> {
     let told = world.reader.told.lock().unwrap().clone();
     breaches.extend(feed::check(&world.script, &snapshot, &told, scars));
     breaches.extend(keys(world, &snapshot).await?);
+    breaches.extend(operator::check(world).await?);
     breaches.extend(late);
     if breaches.is_empty() {
         breaches.extend(restless);
@@ -116,7 +121,7 @@ async fn under_way(world: &World) -> Result<Vec<Breach>> {
     let asking = sqlx::query_scalar::<_, i64>(DUE).fetch_one(&mut session);
     let due = tokio::time::timeout(Duration::from_secs(60), asking).await??;
     if due > 0 {
-        breaches.push(Breach::new(8, format!("{due} rows of the outbox are due")));
+        breaches.push(Breach::new(8, format!("{due} rows of outbox and inbox are due")));
     }
     Ok(breaches)
 }

@@ -15,6 +15,7 @@ mod faults;
 mod instances;
 mod json;
 mod model;
+mod operator;
 mod poison;
 mod proxy;
 mod publisher;

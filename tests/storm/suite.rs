@@ -3,6 +3,7 @@
 use std::fs::File;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
+use std::sync::Arc;
 use std::sync::atomic::Ordering;
 use std::time::{Duration, Instant};
 
@@ -12,6 +13,7 @@ use crate::args::{Args, FIXED};
 use crate::check::{Breach, story};
 use crate::end;
 use crate::faults::{FAULTS, Fault, impossible, named, wal};
+use crate::operator;
 use crate::script::script;
 use crate::servers::{Servers, dev};
 use crate::summary::{Totals, summary};
@@ -196,7 +198,10 @@ async fn schedule_of(plan: &Plan<'_>, dir: &Path, totals: &mut Totals, mutant: O
     println!("== seed {seed}: {told}, {} instances", world.instances.all().len());
     world.begin();
     println!("    0.0 s  at {}, by the clock of the logs", chrono::Utc::now().format("%H:%M:%S%.3f"));
-    let (recoveries, faults) = pass(&world, &steps, plan.seconds, plan.all).await?;
+    let admin = tokio::spawn(operator::run(Arc::clone(&world.instances), seed));
+    let passed = pass(&world, &steps, plan.seconds, plan.all).await;
+    admin.abort();
+    let (recoveries, faults) = passed?;
     let (breaches, snapshot) = end::verdict(&world).await?;
     totals.schedules += 1;
     totals.events += world.publisher.confirmed.load(Ordering::SeqCst);

@@ -60,16 +60,23 @@ impl World {
                 return Err(format!("{ready} messages in {queue}"));
             }
         }
-        let sql = "select count(*) from fis_outbox where due_at is null or due_at < now() + interval '15 seconds'";
-        let due = self.count(sql).await;
+        let left = self.count("select count(*) from fis_outbox").await;
+        if left > 0 {
+            return Err(format!("{left} rows in the outbox"));
+        }
+        let due = self.count("select count(*) from fis_held where due_at < now() + interval '15 seconds'").await;
         if due > 0 {
-            return Err(format!("{due} rows in the outbox"));
+            return Err(format!("{due} held events are due"));
         }
         let places = self.places().await;
-        let missing = places.iter().filter(|(message, places)| message.expect != Expect::Ignored && places.is_empty());
-        match missing.count() {
-            0 => Ok(()),
-            missing => Err(format!("{missing} events have no place yet")),
+        let mut missing =
+            places.iter().filter(|(message, places)| message.expect != Expect::Ignored && places.is_empty());
+        match missing.next() {
+            None => Ok(()),
+            Some((first, _)) => {
+                let (first, more) = (String::from_utf8_lossy(&first.body).into_owned(), missing.count());
+                Err(format!("an event has no place yet, and {more} more: {first}"))
+            }
         }
     }
 
@@ -140,28 +147,34 @@ impl World {
         let posted = keyed(posted.fetch_all(&self.pool).await.unwrap());
         let held = sqlx::query_as("select tenant_id, event_id, payload_hash from fis_held");
         let held = keyed(held.fetch_all(&self.pool).await.unwrap());
-        let dead = sqlx::query_as::<_, (String, Vec<u8>, String)>(
-            "select routing_key, body, reason from fis_dead_letter where status <> 'resolved'",
+        type Letter = (String, Vec<u8>, String, Option<String>, Option<String>, Option<String>);
+        let dead = sqlx::query_as::<_, Letter>(
+            "select routing_key, body, reason, tenant_id, event_id, payload_hash from fis_dead_letter where status <> 'resolved'",
         );
-        let dead: HashMap<(String, Vec<u8>), String> = dead
-            .fetch_all(&self.pool)
-            .await
-            .unwrap()
-            .into_iter()
-            .map(|(key, body, reason)| ((key, body), reason))
+        let dead = dead.fetch_all(&self.pool).await.unwrap();
+        // What waited with a copy of itself ended with it, as one letter.
+        let ended_together: HashMap<(String, String, String), &str> = dead
+            .iter()
+            .filter_map(|(.., reason, tenant, event, hash)| {
+                Some(((tenant.clone()?, event.clone()?, hash.clone()?), reason.as_str()))
+            })
             .collect();
+        let dead: HashMap<(&str, &[u8]), &str> =
+            dead.iter().map(|(key, body, reason, ..)| ((key.as_str(), body.as_slice()), reason.as_str())).collect();
         let published = self.published.lock().unwrap().clone();
         published
             .into_iter()
             .map(|message| {
                 let mut places = Vec::new();
-                if let Some(key) = event_key(&message) {
-                    places.extend(posted.contains(&key).then(|| "posted".to_owned()));
-                    places.extend(held.contains(&key).then(|| "held".to_owned()));
+                let key = event_key(&message);
+                if let Some(key) = &key {
+                    places.extend(posted.contains(key).then(|| "posted".to_owned()));
+                    places.extend(held.contains(key).then(|| "held".to_owned()));
                 }
                 // PostgreSQL cannot store NUL.
                 let routing_key = message.routing_key.replace('\0', "\u{fffd}");
-                if let Some(reason) = dead.get(&(routing_key, message.body.clone())) {
+                let letter = dead.get(&(routing_key.as_str(), message.body.as_slice()));
+                if let Some(reason) = letter.or_else(|| ended_together.get(&key?)) {
                     places.push(format!("rejected {reason}"));
                 }
                 (message, places)
@@ -251,9 +264,18 @@ impl World {
                                         group by tenant_id, reverses_entry_id having count(*) > 1) x",
             ),
             (
-                "held events that nothing brings back",
-                "select count(*) from fis_held h
-                  where not exists (select from fis_outbox o where (o.id, o.due_at) = (h.outbox_id, h.due_at))",
+                "letters that wait without a held event, or held events without their letter",
+                "select (select count(*) from fis_dead_letter d
+                          where d.status = 'replaying' and not exists (select from fis_held h where h.letter_id = d.id))
+                      + (select count(*) from fis_held h
+                          where h.letter_id is not null
+                            and not exists (select from fis_dead_letter d where d.id = h.letter_id and d.status = 'replaying'))",
+            ),
+            (
+                "replays that are done and not decided, or count what is not theirs",
+                "select count(*) from fis_replay
+                  where (state = 'done') <> (decided = letters and state <> 'chosen' and letters > 0) and state <> 'stopped'
+                     or skipped + failed > decided",
             ),
             (
                 "batches whose counts are not their members",
@@ -286,9 +308,13 @@ impl World {
             }
         }
         let _ = connection.close(200, "bye".into()).await;
-        match self.count("select count(*) from fis_outbox where due_at is null or due_at <= now()").await {
+        match self.count("select count(*) from fis_outbox").await {
             0 => {}
-            due => breaches.push(format!("{due} outbox rows are due")),
+            left => breaches.push(format!("{left} rows are left in the outbox")),
+        }
+        match self.count("select count(*) from fis_held where due_at <= now()").await {
+            0 => {}
+            due => breaches.push(format!("{due} held events are due")),
         }
     }
 

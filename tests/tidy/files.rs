@@ -69,17 +69,17 @@ fn migrations_are_numbered_without_a_gap_and_open_with_their_meaning() {
 #[test]
 fn every_crash_point_stands_in_the_code() {
     let used = |point: &str| {
-        let constant = format!("faults::{}", point.to_uppercase());
+        let constant = format!("crash_points::{}", point.to_uppercase());
         sources().iter().any(|source| source.code.contains(&constant))
     };
-    for point in fis::platform::faults::ALL {
+    for point in fis::faults::crash_points::ALL {
         assert!(used(point), "no code passes the crash point `{point}`");
     }
 }
 
 #[test]
 fn every_mutant_stands_in_the_code() {
-    for mutant in fis::platform::mutants::ALL {
+    for mutant in fis::faults::mutants::ALL {
         let constant = format!("mutants::{}", mutant.to_uppercase());
         let used = sources().iter().any(|source| source.code.contains(&constant));
         assert!(used, "no code has the mutant `{mutant}`");
@@ -90,7 +90,7 @@ fn every_mutant_stands_in_the_code() {
 fn every_crash_point_has_a_test() {
     let folder = project().join("tests/faults");
     let tests: String = files_below(&folder, "rs").iter().map(|path| std::fs::read_to_string(path).unwrap()).collect();
-    hold(&unnamed_points(fis::platform::faults::ALL, &tests));
+    hold(&unnamed_points(fis::faults::crash_points::ALL, &tests));
 }
 
 #[test]

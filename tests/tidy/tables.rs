@@ -14,17 +14,13 @@ const SQL_EXCEPTIONS: &[(&str, &str)] = &[];
 
 /// The sentence for the one posting statement.
 const POSTING: &str = "the posting statement of store/journal/write.rs: a round trip more would be a pause of everybody who waits for the head";
-/// The sentence for the statement that carries letters back.
-const SENDING: &str =
-    "the statement of store/replays/write.rs that carries letters back: their bodies never leave the database";
 /// The sentence for what is counted in the statement that decides it.
 const COUNTING: &str = "a letter that is parked or removed is counted in the same statement, by what it has found";
 
 /// Tables that several files write: all of them, and why. Nothing may join them.
 const SEVERAL_WRITERS: &[(&str, &[&str], &str)] = &[
     ("fis_chain_head", &["store/heads.rs", "store/journal/write.rs"], POSTING),
-    ("fis_dead_letter", &["store/dead_letters/write.rs", "store/replays/write.rs"], SENDING),
-    ("fis_outbox", &["store/journal/write.rs", "store/outbox.rs", "store/replays/write.rs"], SENDING),
+    ("fis_outbox", &["store/journal/write.rs", "store/outbox.rs"], POSTING),
     ("fis_received", &["store/dead_letters/write.rs", "store/journal/write.rs", "store/received.rs"], COUNTING),
 ];
 

@@ -7,10 +7,10 @@ use std::process::ExitCode;
 use anyhow::Context;
 
 use super::args::{Which, Who};
-use super::replay::{Following, tell};
+use super::watch::{Following, tell};
 use super::{NOT_CONFIRMED, columns, confirmed, diff, not_confirmed, plural, rehearse};
 use crate::cli::printable;
-use crate::desk::letters::{DraftEdit, EditLetters, ReplayPace, ResumeReplay, Scope, WholeLetter};
+use crate::desk::letters::{DraftEdit, EditLetters, Scope, Watch, WholeLetter};
 use crate::desk::{Desk, DeskError};
 use crate::domain::json::pointer::{self, PointerError};
 use crate::domain::json::{self, laid_out};
@@ -39,7 +39,7 @@ pub struct EditCommand {
     /// Show the difference and what would become of it, and stop
     #[arg(long)]
     dry_run: bool,
-    /// Do not ask; without a terminal nothing is sent unless this is given
+    /// Do not ask; without a terminal nothing is replayed unless this is given
     #[arg(long)]
     yes: bool,
     #[command(flatten)]
@@ -81,12 +81,11 @@ impl EditCommand {
             return Ok(not_confirmed(answer));
         }
         let edited = desk.edit_letters(EditLetters { drafts, confirmed: true, operator: operator.clone() }).await?;
-        if edited.not_sent > 0 {
-            eprintln!("fis: {} not sent: not parked any more", plural(edited.not_sent, "letter"));
+        if edited.left_out > 0 {
+            eprintln!("fis: {} left out: not parked any more", plural(edited.left_out, "letter"));
         }
-        let manner = ReplayPace { canary: false, rate: None, max_failures: None };
-        let request = ResumeReplay { replay_id: edited.replay_id, manner, operator };
-        let report = self.following.watched(async |watch| desk.resume_replay(&request, watch).await).await?;
+        let act = async |watch: &Watch<'_>| desk.watch_replay(edited.replay_id, watch).await;
+        let report = self.following.watched(&desk, &operator, act).await?;
         tell(&report?, self.following.json)
     }
 

@@ -31,9 +31,11 @@ pub struct LettersList {
 
 #[derive(Clone, Copy, PartialEq, Eq, clap::ValueEnum)]
 pub enum State {
-    /// Parked or on their way back
+    /// Parked or replaying
     Open,
+    /// Parked, also where a running replay has it before itself
     Parked,
+    /// Held by a replay, or before a running one
     Replaying,
     Resolved,
     Discarded,

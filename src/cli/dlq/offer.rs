@@ -1,10 +1,10 @@
 //! After `fis books apply`: dead letters whose cause has disappeared are offered, with the command that replays them; and before a
 //! period is closed, a warning about the money that is dated in it.
 
-use super::replay::{Following, tell};
+use super::watch::{Following, tell};
 use super::{money_text, plural};
 use crate::desk::Desk;
-use crate::desk::letters::LetterMoney;
+use crate::desk::letters::{LetterMoney, Watch};
 use crate::domain::books::Books;
 use crate::domain::ids::TenantId;
 use crate::domain::operator::{Operator, Through};
@@ -22,9 +22,8 @@ pub async fn after_books(desk: &Desk, books: &Books, by: &str) -> anyhow::Result
             let why = format!("auto_replay after the books of {tenant} changed");
             let operator = Operator::new(by, &why, Through::CommandLine)?;
             let following = Following::default();
-            let replayed =
-                following.watched(async |watch| desk.replay_mended(books, group, &operator, watch).await).await?;
-            tell(&replayed?, following.json)?;
+            let act = async |watch: &Watch<'_>| desk.replay_mended(books, group, &operator, watch).await;
+            tell(&following.watched(desk, &operator, act).await??, following.json)?;
         }
     }
     Ok(())

@@ -30,7 +30,7 @@ impl ReaderQueue {
         if name.is_empty() || name.len() > NAME_BYTES_MAX {
             return invalid(format!("a queue's name has 1 to {NAME_BYTES_MAX} bytes"));
         }
-        let ours = Lane::ALL.iter().map(|lane| lane.queue()).chain([DEAD_LETTER_QUEUE]);
+        let ours = Lane::CONSUMED.into_iter().filter_map(Lane::queue).chain([DEAD_LETTER_QUEUE]);
         match ours.into_iter().find(|own| *own == name) {
             Some(own) => invalid(format!("{own} is where fis takes events from, not where readers are")),
             None => Ok(Self(name.to_owned())),

@@ -1,25 +1,26 @@
 //! Edits: the original stays, and an edited copy is replayed under the same event id. A letter and a new body enter, a draft that is
-//! checked leaves; drafts enter, and are rehearsed or sent. Copy and replay are one transaction, so that never both copies go out.
+//! checked leaves; drafts enter, and are rehearsed or replayed. Copy and replay are one transaction, so that never both copies are booked.
 
 use super::difference::{Difference, difference};
-use super::{Filter, Rehearsed, WholeLetter, parked, with_reason};
+use super::rehearse::waiting;
+use super::{Filter, Letter, Rehearsed, WholeLetter, parked, with_reason};
 use crate::desk::{Desk, DeskError};
 use crate::domain::event::{BODY_BYTES_MAX, RawMessage, decode};
 use crate::domain::ids::TenantId;
 use crate::domain::operator::Operator;
 use crate::parking::imagined;
-use crate::parking::mend::{copy_id, edit};
+use crate::parking::mend::edit;
 use crate::store::dead_letters::whole_page;
 use crate::store::letter_edits::Edit;
 
-/// The most letters that one edit may change: their bodies are held in memory, and one transaction sends them.
+/// The most letters that one edit may change: their bodies are held in memory, and one transaction stores them.
 pub const EDITS_MAX: usize = 1_000;
 
 /// An edited copy that differs from its letter, fits, and is the same event. Only the desk makes one.
 pub struct DraftEdit {
     edit: Edit,
     before: Vec<u8>,
-    routing_key: String,
+    letter: Letter,
     properties: String,
 }
 
@@ -35,21 +36,21 @@ impl DraftEdit {
     }
 }
 
-/// Drafts that are to be sent instead of their letters.
+/// Drafts that are to be booked instead of their letters.
 pub struct EditLetters {
     pub drafts: Vec<DraftEdit>,
     pub confirmed: bool,
     pub operator: Operator,
 }
 
-/// The replay that carries edited copies.
+/// The replay of edited copies.
 #[derive(Debug, serde::Serialize)]
 #[serde(rename_all = "camelCase")]
 pub struct EditedLetters {
     pub replay_id: i64,
-    pub sent: i64,
-    /// Not parked any more when they were to be sent.
-    pub not_sent: i64,
+    pub letters: i64,
+    /// Not parked any more when the copies were stored.
+    pub left_out: i64,
 }
 
 impl Desk {
@@ -97,12 +98,11 @@ impl Desk {
             let why = "an edit keeps the event's id and tenant; another event is published, not edited";
             return Err(invalid(why.to_owned()));
         }
-        let copy_id = copy_id(&letter.routing_key, &whole.properties, &body);
-        let edit = Edit { letter_id: letter.id.clone(), copy_id, body };
+        let edit = Edit { letter_id: letter.id.clone(), body };
         Ok(DraftEdit {
             edit,
             before: whole.body.0.clone(),
-            routing_key: letter.routing_key.clone(),
+            letter: letter.clone(),
             properties: whole.properties.clone(),
         })
     }
@@ -110,18 +110,16 @@ impl Desk {
     /// # Errors
     /// The database is away, or its books cannot be read or change all the time.
     pub async fn rehearse_edits(&self, drafts: &[DraftEdit]) -> Result<Rehearsed, DeskError> {
-        let messages: Vec<_> = drafts
-            .iter()
-            .map(|draft| imagined(&draft.routing_key, &draft.properties, draft.edit.body.clone()))
-            .collect();
+        let messages: Vec<_> =
+            drafts.iter().map(|draft| waiting(&draft.letter, &draft.properties, draft.edit.body.clone())).collect();
         self.rehearse_messages(&messages).await
     }
 
-    /// Sends the copies instead of their letters; `resume_replay` follows them.
+    /// Starts a replay that books the copies instead of their letters; `watch_replay` watches it.
     ///
     /// # Errors
-    /// Nothing was sent: nobody has confirmed it, there is no reason, there are none or too many, somebody moves one of the letters this
-    /// very moment, or the database is away.
+    /// Nothing was stored: nobody has confirmed it, there is no reason, there are none or too many, none of the letters is parked any more, or
+    /// the database is away.
     pub async fn edit_letters(&self, request: EditLetters) -> Result<EditedLetters, DeskError> {
         let EditLetters { drafts, confirmed, operator } = request;
         with_reason(&operator)?;
@@ -132,8 +130,8 @@ impl Desk {
             return Err(DeskError::NotConfirmed { what: format!("{} letters are replayed as edited", drafts.len()) });
         }
         let edits: Vec<Edit> = drafts.into_iter().map(|draft| draft.edit).collect();
-        let (replay, step) = edit(&self.postgres.pool, &edits, &operator).await?;
+        let replay = edit(&self.postgres.pool, &edits, &operator).await?;
         let asked = i64::try_from(edits.len()).unwrap_or(i64::MAX);
-        Ok(EditedLetters { replay_id: replay.id, sent: step.sent, not_sent: asked - step.sent })
+        Ok(EditedLetters { replay_id: replay.id, letters: replay.letters, left_out: asked - replay.letters })
     }
 }

@@ -5,33 +5,31 @@
 mod difference;
 mod discard;
 mod edit;
-mod feed;
 mod look;
 mod offer;
 mod rehearse;
 mod remedy;
 mod replay;
 mod show;
-mod window;
+mod watch;
 
 pub use difference::{Difference, Mark};
 pub use discard::{DiscardLetters, DiscardedLetters, PruneLetters, PrunedLetters, SelectedLetters};
 pub use edit::{DraftEdit, EDITS_MAX, EditLetters, EditedLetters};
-pub use feed::{End, Watch};
 pub use look::{LetterGroup, LetterGroups, LetterMoney, LetterPage, ListLetters};
 pub use offer::{MendedGroup, Offer, OpenInPeriod};
 pub use rehearse::{BalanceChange, ReasonCount, Rehearsed};
 pub use replay::{
-    ChooseLetters, ReleaseReplay, ReleasedReplay, ReplayReport, ReplaySelection, Replays, ResumeReplay, StartReplay,
+    ChooseLetters, PauseReplay, ReplayReport, ReplaySelection, Replays, ResumeReplay, StartReplay, StopReplay,
 };
 pub use show::{LetterBody, LetterStory, WholeLetter, WholePage};
+pub use watch::{End, Watch};
 
 // The words of the store that a request or an answer is made of.
-pub use crate::parking::follow::Progress;
 pub use crate::store::dead_letters::{Filter, Letter, Scope, Sort};
 pub use crate::store::letter_edits::EditLine;
 pub use crate::store::operator_log::LogLine;
-pub use crate::store::replays::{ReplayLine, ReplayPace};
+pub use crate::store::replays::{Progress, ReplayLine, ReplayPace};
 
 use super::DeskError;
 use crate::domain::operator::Operator;

@@ -5,6 +5,7 @@
 use std::collections::BTreeMap;
 
 use super::look::LetterMoney;
+use super::rehearse::waiting;
 use super::{ChooseLetters, Filter, ReplayPace, ReplayReport, Scope, StartReplay, Watch};
 use crate::desk::{Desk, DeskError};
 use crate::domain::books::Books;
@@ -12,8 +13,6 @@ use crate::domain::disposition::Reason;
 use crate::domain::ids::TenantId;
 use crate::domain::operator::Operator;
 use crate::domain::period::Period;
-use crate::parking::imagined;
-use crate::platform::postgres::others_connected;
 use crate::store::dead_letters::{Whole, dated_between, whole_page};
 
 /// Letters that are tried: enough to tell, and a second's work.
@@ -36,7 +35,7 @@ pub struct Offer {
     pub groups: Vec<MendedGroup>,
     /// False where there are so many letters that only the oldest were tried.
     pub all_tried: bool,
-    /// The books ask for a replay without a question, and a service is there to take it.
+    /// The books ask for a replay without a question.
     pub replays: bool,
 }
 
@@ -52,10 +51,8 @@ impl Desk {
     /// The database is away, or its books cannot be read.
     pub async fn offer_after_books(&self, books: &Books) -> Result<Offer, DeskError> {
         let (mut groups, all_tried) = self.mended(&books.tenant_id).await?;
-        // The canary waits for its outcome: without a service there is nobody to wait for.
-        let replays = books.auto_replay && !groups.is_empty() && others_connected(&self.postgres.pool).await?;
         groups.truncate(GROUPS_MAX);
-        Ok(Offer { groups, all_tried, replays })
+        Ok(Offer { groups, all_tried, replays: books.auto_replay })
     }
 
     /// Replays a group that the books have mended, with the canary and without a question: the books have said so.
@@ -97,10 +94,8 @@ impl Desk {
         if letters.is_empty() {
             return Ok((Vec::new(), all_tried));
         }
-        let messages: Vec<_> = letters
-            .iter()
-            .map(|whole| imagined(&whole.letter.routing_key, &whole.properties, whole.body.clone()))
-            .collect();
+        let messages: Vec<_> =
+            letters.iter().map(|whole| waiting(&whole.letter, &whole.properties, whole.body.clone())).collect();
         let rehearsed = self.rehearse_messages(&messages).await?;
         let mut groups: BTreeMap<String, i64> = BTreeMap::new();
         for (whole, _) in letters.iter().zip(&rehearsed.would).filter(|(_, would)| **would) {

@@ -6,19 +6,20 @@ use std::collections::BTreeMap;
 use rust_decimal::Decimal;
 use serde::Serializer;
 
-use super::Filter;
+use super::{Filter, Letter};
 use crate::desk::{Desk, DeskError, Server};
 use crate::domain::chain::ChainedEntry;
 use crate::domain::disposition::Reason;
 use crate::domain::entry::Side;
 use crate::domain::ids::TenantId;
+use crate::intake::Lane;
 use crate::journal::books::{BooksError, BooksShelf};
-use crate::journal::{PostError, Rehearsal, Verdict};
+use crate::journal::{Came, PostError, Rehearsal, Verdict};
 use crate::parking::imagined;
-use crate::pipeline::Pipeline;
-use crate::platform::amqp::Delivery;
+use crate::pipeline::{Pipeline, WaitingMessage};
 use crate::platform::postgres::{Fault, Postgres};
 use crate::store::dead_letters::whole_page;
+use crate::store::held::LetterCopy;
 use crate::store::journal::pages::read_balances;
 
 /// Letters per rolled-back transaction. It locks the tenants' heads, so it must be short: live postings wait for it.
@@ -92,22 +93,32 @@ impl Desk {
             let page = whole_page(&mut *self.postgres.pool.acquire().await?, filter, after.take(), CHUNK).await?;
             let Some(last) = page.last() else { break };
             after = Some((last.letter.first_seen_at, last.letter.id.clone()));
-            let messages: Vec<Delivery> = page
-                .iter()
-                .map(|whole| imagined(&whole.letter.routing_key, &whole.properties, whole.body.clone()))
-                .collect();
+            let messages: Vec<WaitingMessage> =
+                page.into_iter().map(|whole| waiting(&whole.letter, &whole.properties, whole.body)).collect();
             run.rehearse(&messages).await?;
         }
         run.told(&self.postgres).await
     }
 
     /// A rehearsal of messages that are not in the store as they are here.
-    pub(super) async fn rehearse_messages(&self, messages: &[Delivery]) -> Result<Rehearsed, DeskError> {
+    pub(super) async fn rehearse_messages(&self, messages: &[WaitingMessage]) -> Result<Rehearsed, DeskError> {
         let mut run = Run::new(self).await?;
         for chunk in messages.chunks(usize::try_from(CHUNK).unwrap_or(1)) {
             run.rehearse(chunk).await?;
         }
         run.told(&self.postgres).await
+    }
+}
+
+/// The message that a letter would be in a step of a replay.
+pub(super) fn waiting(letter: &Letter, properties: &str, body: Vec<u8>) -> WaitingMessage {
+    WaitingMessage {
+        delivery: imagined(&letter.routing_key, properties, body),
+        // The day is the locked letter's.
+        came: Came::FromLetter { copy: LetterCopy { letter_id: letter.id.clone(), edit_no: None }, day: None },
+        lane: Lane::Backfill,
+        received_at: letter.first_seen_at,
+        place: None,
     }
 }
 
@@ -134,7 +145,7 @@ impl Run {
         Ok(Self { pipeline, counted: Rehearsed::default(), held, fails, moved })
     }
 
-    async fn rehearse(&mut self, messages: &[Delivery]) -> Result<(), DeskError> {
+    async fn rehearse(&mut self, messages: &[WaitingMessage]) -> Result<(), DeskError> {
         for _ in 0..TRIES {
             match self.pipeline.rehearse(messages).await {
                 Ok(Rehearsal { verdicts, entries }) => {
@@ -142,7 +153,7 @@ impl Run {
                     self.add(&entries);
                     return Ok(());
                 }
-                Err(PostError::StaleBooks) => {
+                Err(PostError::StaleBooks | PostError::Overtaken) => {
                     self.pipeline.refresh_books().await.map_err(unreadable)?;
                 }
                 Err(PostError::Sql(error)) => match Fault::of(&error) {
@@ -166,17 +177,19 @@ impl Run {
     }
 
     fn count(&mut self, verdicts: &[Verdict]) {
+        // A letter that somebody has moved meanwhile is none any more.
         for verdict in verdicts {
-            self.counted.letters += 1;
+            self.counted.letters += u64::from(*verdict != Verdict::Gone);
             let resolved = match verdict {
                 Verdict::Posted(_) | Verdict::Duplicate(_) | Verdict::Ignored => true,
-                Verdict::Held(_) | Verdict::Rejected { .. } => false,
+                Verdict::Held(_) | Verdict::Rejected { .. } | Verdict::Gone => false,
             };
             self.counted.would.push(resolved);
             match verdict {
                 Verdict::Posted(_) => self.counted.would_post += 1,
                 Verdict::Duplicate(_) => self.counted.duplicate += 1,
                 Verdict::Ignored => self.counted.ignored += 1,
+                Verdict::Gone => {}
                 Verdict::Held(failure) => one_more(&mut self.held, failure.reason, &failure.detail),
                 Verdict::Rejected { failure, .. } => one_more(&mut self.fails, failure.reason, &failure.detail),
             }

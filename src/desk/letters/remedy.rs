@@ -13,8 +13,8 @@ pub(super) fn remedy(whole: &Whole) -> (String, Vec<String>) {
             return ("It was given up for good; if it comes again it is parked again.".to_owned(), Vec::new());
         }
         "replaying" => {
-            let follow = whole.replay_id.map(|id| format!("fis dlq replay --resume {id}"));
-            return ("It is on its way through the books.".to_owned(), follow.into_iter().collect());
+            let cause = "Its turn in a running replay comes, or its event is held and comes back by itself.";
+            return (cause.to_owned(), vec!["fis dlq replays".to_owned(), "fis held list".to_owned()]);
         }
         _ => {}
     }

@@ -1,17 +1,18 @@
-//! Replays: choose, start, go on, give up. A filter is frozen first, so that what was shown is what is sent; success is *resolved*, never
-//! merely sent; whatever ends a replay, its report says what is where. Nothing is sent that nobody has confirmed.
+//! Replays: choose, start, watch, pause, go on, stop. A filter is frozen first, so that what was shown is what is booked; the service does
+//! the booking, and a hand may watch it. Success is *resolved*; whatever ends the watching, the report says what is where. Nothing runs
+//! that nobody has confirmed.
 
-use super::feed::{End, Feed, Watch};
 use super::look::LetterMoney;
+use super::watch::{End, Watch};
 use super::{Filter, Progress, ReasonCount, ReplayLine, ReplayPace, parked};
-use crate::desk::{Desk, DeskError};
+use crate::desk::{Desk, DeskError, log_act};
 use crate::domain::letter::ReplayState;
 use crate::domain::operator::Operator;
-use crate::parking::follow::{progress, release};
-use crate::parking::replay::set_state;
+use crate::parking::replay::{ResumeError, by_hand, pause, resume, start, stop};
 use crate::parking::selection::choose;
+use crate::store::StoreError;
 use crate::store::operator_log::failures;
-use crate::store::replays::{Replay, find, money, newest};
+use crate::store::replays::{Replay, Watched, find, money, newest, progress};
 
 /// The most letters a second that may be asked for.
 const RATE_MAX: i32 = 1_000_000;
@@ -38,7 +39,7 @@ pub struct ReplaySelection {
     pub money: LetterMoney,
 }
 
-/// The word to send a chosen selection, or to leave it.
+/// The word to start a chosen selection, or to drop it.
 #[derive(Debug)]
 pub struct StartReplay {
     pub replay_id: i64,
@@ -46,58 +47,61 @@ pub struct StartReplay {
     pub operator: Operator,
 }
 
-/// A replay that was interrupted, or is only to be followed to its end.
+/// A running replay that is to halt.
+#[derive(Debug)]
+pub struct PauseReplay {
+    pub replay_id: i64,
+    pub operator: Operator,
+}
+
+/// A paused replay that is to go on.
 #[derive(Debug)]
 pub struct ResumeReplay {
     pub replay_id: i64,
-    /// Goes before the manner that the replay was chosen with.
+    /// Goes before the manner that the replay had.
     pub manner: ReplayPace,
     pub operator: Operator,
 }
 
+/// A replay that is to be given up.
 #[derive(Debug)]
-pub struct ReleaseReplay {
+pub struct StopReplay {
     pub replay_id: i64,
     pub confirmed: bool,
     pub operator: Operator,
 }
 
-/// The state of a replay when its feeding ended.
+/// A replay as it was when somebody looked last.
 #[derive(Debug, serde::Serialize)]
 #[serde(rename_all = "camelCase")]
 pub struct ReplayReport {
     pub replay_id: i64,
     pub end: End,
+    pub state: ReplayState,
+    /// The cause of a pause or a stop.
+    pub note: Option<String>,
+    pub max_failures: Option<i64>,
     pub progress: Progress,
-    /// Sent and not heard of.
-    pub under_way: i64,
     /// Letters that failed again, by reason, most frequent first.
     pub failures: Vec<ReasonCount>,
 }
 
 impl ReplayReport {
-    /// True where everything came to the end that was asked for.
+    /// True where everything came to the end that was asked for, or goes there by itself.
     #[must_use]
     pub fn is_well(&self) -> bool {
         match self.end {
             End::Done => self.progress.failed == 0,
-            End::Sent | End::Released => true,
-            End::Interrupted | End::Failures | End::Held | End::Silence => false,
+            End::NoService | End::LeftRunning => true,
+            End::Paused | End::Stopped | End::Silence => false,
         }
     }
-}
 
-/// A replay that was given up.
-#[derive(Debug, serde::Serialize)]
-pub struct ReleasedReplay {
-    #[serde(flatten)]
-    pub report: ReplayReport,
-    /// Letters that are parked again.
-    #[serde(skip)]
-    pub released: u64,
-    /// Letters that were chosen.
-    #[serde(skip)]
-    pub letters: i64,
+    /// True where more letters have failed than may: the replay goes on only with a greater limit.
+    #[must_use]
+    pub fn is_at_its_limit(&self) -> bool {
+        self.max_failures.is_some_and(|most| self.progress.failed > most)
+    }
 }
 
 /// Replays, newest first.
@@ -107,7 +111,7 @@ pub struct Replays {
 }
 
 impl Desk {
-    /// Freezes what the filter means now. Nothing is sent; a selection of nothing is over at once.
+    /// Freezes what the filter means now. Nothing runs yet; a selection of nothing is done at once.
     ///
     /// # Errors
     /// Nothing is named, the manner cannot be meant, or the database is away.
@@ -116,11 +120,7 @@ impl Desk {
         let ReplayPace { canary, rate, max_failures } = checked(request.manner)?;
         // A canary that fails is what it is for.
         let manner = ReplayPace { canary, rate, max_failures: max_failures.or(canary.then_some(0)) };
-        let pool = &self.postgres.pool;
-        let replay = choose(pool, &filter, &request.operator, manner).await?;
-        if replay.letters == 0 {
-            set_state(pool, replay.id, ReplayState::Cancelled).await?;
-        }
+        let replay = choose(&self.postgres.pool, &filter, &request.operator, manner).await?;
         self.selection(replay).await
     }
 
@@ -132,60 +132,78 @@ impl Desk {
         self.selection(self.find_replay(id).await?).await
     }
 
-    /// Sends a chosen selection step by step, and watches what becomes of it.
+    /// Lets the service take a chosen selection, and watches what becomes of it.
     ///
     /// # Errors
-    /// Nobody has confirmed it, and it is cancelled; it was started or given up before; or the database is away, and what is not sent is
-    /// parked.
+    /// Nobody has confirmed it, and it is stopped; it was started or stopped before; or the database is away, and `replays` says whether it
+    /// runs.
     pub async fn start_replay(&self, request: &StartReplay, watch: &Watch<'_>) -> Result<ReplayReport, DeskError> {
-        let replay = self.find_replay(request.replay_id).await?;
+        let StartReplay { replay_id, confirmed, operator } = request;
+        let (pool, replay) = (&self.postgres.pool, self.find_replay(*replay_id).await?);
         if replay.letters == 0 {
-            return self.report(replay.id, End::Done).await;
+            return self.watch_replay(*replay_id, watch).await;
         }
-        if replay.state != ReplayState::Chosen {
-            return Err(DeskError::Refused { why: format!("replay {} is {} already", replay.id, replay.state) });
+        if replay.state == ReplayState::Chosen && !confirmed {
+            stop(pool, *replay_id, operator, "nobody has confirmed it").await?;
+            let what = format!("replay {replay_id} books {} letters", replay.letters);
+            return Err(DeskError::NotConfirmed { what });
         }
-        if !request.confirmed {
-            set_state(&self.postgres.pool, replay.id, ReplayState::Cancelled).await?;
-            return Err(DeskError::NotConfirmed {
-                what: format!("replay {} sends {} letters", replay.id, replay.letters),
-            });
-        }
-        set_state(&self.postgres.pool, replay.id, ReplayState::Open).await?;
-        let manner = ReplayPace { canary: replay.canary, rate: replay.rate, max_failures: replay.max_failures };
-        self.feed(replay, manner, &request.operator, watch).await
+        start(pool, *replay_id, operator).await?;
+        log_act(operator, &format!("started replay {replay_id}"));
+        self.watch_replay(*replay_id, watch).await
     }
 
-    /// Goes on with a replay, or only follows what it has sent.
+    /// Watches a replay. The replay goes on, whatever ends the watching.
     ///
     /// # Errors
-    /// There is none, it was given up, or the database is away.
+    /// There is none, or the database is away.
+    pub async fn watch_replay(&self, replay_id: i64, watch: &Watch<'_>) -> Result<ReplayReport, DeskError> {
+        let (end, seen) = watch.until_end(&self.postgres.pool, replay_id).await?;
+        self.report(replay_id, end, seen).await
+    }
+
+    /// Halts a running replay behind the letters that are decided.
+    ///
+    /// # Errors
+    /// There is none, it does not run, or the database is away.
+    pub async fn pause_replay(&self, request: &PauseReplay) -> Result<ReplayReport, DeskError> {
+        let PauseReplay { replay_id, operator } = request;
+        pause(&self.postgres.pool, *replay_id, operator).await?;
+        log_act(operator, &format!("paused replay {replay_id}"));
+        self.look_at(*replay_id, End::Paused).await
+    }
+
+    /// Lets a paused replay go on, and watches it. One that runs already is only watched, where no other manner is asked for.
+    ///
+    /// # Errors
+    /// There is none, it cannot go on, or the database is away.
     pub async fn resume_replay(&self, request: &ResumeReplay, watch: &Watch<'_>) -> Result<ReplayReport, DeskError> {
-        let asked = checked(request.manner)?;
-        let replay = self.find_replay(request.replay_id).await?;
-        if replay.state == ReplayState::Cancelled {
-            return Err(DeskError::Refused { why: format!("replay {} was given up", replay.id) });
+        let ResumeReplay { replay_id, manner, operator } = request;
+        let manner = checked(*manner)?;
+        match resume(&self.postgres.pool, *replay_id, manner, operator).await {
+            Ok(()) => log_act(operator, &format!("resumed replay {replay_id}")),
+            Err(ResumeError::Store(StoreError::ReplayIs { state: ReplayState::Running, .. }))
+                if manner == ReplayPace::default() => {}
+            Err(ResumeError::Store(error)) => return Err(error.into()),
+            Err(error @ ResumeError::TooManyFailed { .. }) => {
+                return Err(DeskError::Refused { why: error.to_string() });
+            }
         }
-        let manner = ReplayPace {
-            canary: asked.canary || replay.canary,
-            rate: asked.rate.or(replay.rate),
-            max_failures: asked.max_failures.or(replay.max_failures),
-        };
-        self.feed(replay, manner, &request.operator, watch).await
+        self.watch_replay(*replay_id, watch).await
     }
 
-    /// Gives a replay up: what is not booked yet is parked again.
+    /// Gives a replay up: letters that are not decided stay parked.
     ///
     /// # Errors
-    /// There is none, nobody has confirmed it, or the database is away.
-    pub async fn release_replay(&self, request: &ReleaseReplay) -> Result<ReleasedReplay, DeskError> {
-        let replay = self.find_replay(request.replay_id).await?;
-        if !request.confirmed {
-            return Err(DeskError::NotConfirmed { what: format!("replay {} is given up", replay.id) });
+    /// There is none, it has ended, nobody has confirmed it, or the database is away.
+    pub async fn stop_replay(&self, request: &StopReplay) -> Result<ReplayReport, DeskError> {
+        let StopReplay { replay_id, confirmed, operator } = request;
+        if !confirmed {
+            return Err(DeskError::NotConfirmed { what: format!("replay {replay_id} is given up") });
         }
-        let released = release(&self.postgres.pool, replay.id, &request.operator).await?;
-        let report = self.report(replay.id, End::Released).await?;
-        Ok(ReleasedReplay { report, released, letters: replay.letters })
+        stop(&self.postgres.pool, *replay_id, operator, &by_hand(operator)).await?;
+        log_act(operator, &format!("stopped replay {replay_id}"));
+        self.look_at(*replay_id, End::Stopped).await
     }
 
     /// # Errors
@@ -197,39 +215,21 @@ impl Desk {
         Ok(Replays { replays: newest(&mut *self.postgres.pool.acquire().await?, limit).await? })
     }
 
-    /// Every letter of a replay goes by the reason that the replay was chosen for, whoever goes on with it.
-    async fn feed(
-        &self,
-        replay: Replay,
-        manner: ReplayPace,
-        operator: &Operator,
-        watch: &Watch<'_>,
-    ) -> Result<ReplayReport, DeskError> {
-        let operator = Operator::new(operator.by(), &replay.why, operator.through())?;
-        let id = replay.id;
-        let feed = Feed {
-            pool: &self.postgres.pool,
-            replay: id,
-            operator,
-            canary: manner.canary,
-            rate: manner.rate,
-            max_failures: manner.max_failures,
-            watch,
-        };
-        let end = feed.run().await?;
-        self.report(id, end).await
+    async fn look_at(&self, replay_id: i64, end: End) -> Result<ReplayReport, DeskError> {
+        let seen = progress(&mut *self.postgres.pool.acquire().await?, replay_id).await?;
+        self.report(replay_id, end, seen).await
     }
 
-    async fn report(&self, replay_id: i64, end: End) -> Result<ReplayReport, DeskError> {
-        let mut db = self.postgres.pool.acquire().await?;
-        let progress = progress(&mut db, replay_id).await?;
+    async fn report(&self, replay_id: i64, end: End, seen: Watched) -> Result<ReplayReport, DeskError> {
         let count = |(reason, letters, detail): (String, i64, String)| ReasonCount {
             reason,
             letters: u64::try_from(letters).unwrap_or_default(),
             detail,
         };
-        let failures = failures(&mut db, replay_id).await?.into_iter().map(count).collect();
-        Ok(ReplayReport { replay_id, end, progress, under_way: progress.under_way(), failures })
+        let failures = failures(&mut *self.postgres.pool.acquire().await?, replay_id).await?;
+        let failures = failures.into_iter().map(count).collect();
+        let Watched { state, note, max_failures, progress } = seen;
+        Ok(ReplayReport { replay_id, end, state, note, max_failures, progress, failures })
     }
 
     async fn find_replay(&self, id: i64) -> Result<Replay, DeskError> {
@@ -251,4 +251,33 @@ fn checked(manner: ReplayPace) -> Result<ReplayPace, DeskError> {
         return Err(DeskError::Invalid { why: "a number of failures is 0 or more".to_owned() });
     }
     Ok(manner)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn report(end: End, failed: i64) -> ReplayReport {
+        let progress = Progress { selected: 9, failed, ..Progress::default() };
+        let (state, max_failures) = (ReplayState::Running, Some(1));
+        ReplayReport { replay_id: 1, end, state, note: None, max_failures, progress, failures: Vec::new() }
+    }
+
+    #[test]
+    fn a_replay_that_goes_on_by_itself_is_well_and_one_that_needs_somebody_is_not() {
+        let rows = [
+            (End::Done, 0, true),
+            (End::Done, 1, false),
+            (End::NoService, 0, true),
+            (End::LeftRunning, 1, true),
+            (End::Paused, 0, false),
+            (End::Stopped, 0, false),
+            (End::Silence, 0, false),
+        ];
+        for (end, failed, well) in rows {
+            assert_eq!(report(end, failed).is_well(), well, "{end:?} with {failed} failed");
+        }
+        assert!(!report(End::Paused, 1).is_at_its_limit(), "one may fail");
+        assert!(report(End::Paused, 2).is_at_its_limit());
+    }
 }

@@ -10,7 +10,7 @@ use crate::domain::ids::TenantId;
 use crate::journal::held::free_by_books;
 use crate::store::books::{self as store, StoredBooks};
 use crate::store::heads;
-use crate::store::outbox::RELEASED_MAX;
+use crate::store::held::RELEASED_MAX;
 
 /// The result of an apply.
 #[derive(Debug, Clone, PartialEq, Eq)]

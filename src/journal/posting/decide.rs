@@ -3,7 +3,7 @@
 
 use chrono::{DateTime, NaiveDate, Utc};
 
-use super::item::{Item, ItemFacts, Source, Step};
+use super::item::{Came, Item, ItemFacts, Source, Step};
 use super::plan::{HeldRow, LedgerView, Plan, RejectedRow};
 use super::received::{OwnLetter, Reception};
 use super::tally;
@@ -56,33 +56,34 @@ fn decide_one(
     now: DateTime<Utc>,
     jitter: &mut dyn FnMut() -> u64,
 ) -> Verdict {
-    let Item { facts, step, source, arrival, .. } = item;
-    let mut reception = Reception { arrival, ours: letter.is_some(), letter, held: None };
+    let Item { facts, step, source, arrival, came, .. } = item;
+    let mut reception = Reception { arrival, waited: came.waited(), letter, held: None };
+    let mut attempts = 0;
+    // However it ends, it is not held as it was.
+    if let Came::FromHeld { row, .. } = &came {
+        plan.released.push(row.clone());
+        if let Some(held) = known.held.take(&row.0, &row.1) {
+            attempts = held.attempts;
+            reception.held = Some(held.counted);
+        }
+    }
     let Some(facts) = facts else {
         let Step::Fail(failure) = step else { unreachable!("an event without an identity was never mapped") };
-        return reject(plan, source, failure, reception);
+        return reject(plan, source, &came, failure, reception);
     };
     let key = (facts.tenant_id.clone(), facts.event_id.clone());
-    // Its own retry came: however that ends, it is not held as it was.
-    if facts.attempts > 0 {
-        plan.released.push(key.clone());
-        reception.ours = true;
-        reception.held = known.held.remove(&key).map(|held| held.counted);
-    }
     // The ledger's word goes before anything the books say today: what is posted stays posted.
-    if let Some(posted) = known.posted.get(&key) {
+    if let Some(posted) = known.posted.get(&key).cloned() {
+        end_waiting_copy(plan, known, &key, &facts.payload_hash);
         if posted.payload_hash == facts.payload_hash {
             plan.counts.copy(&key.0, &reception);
-            let held = reception.held.or_else(|| known.held.remove(&key).map(|held| held.counted));
-            plan.counts.held_to(&key.0, held, Outcome::Duplicate);
-            plan.released.push(key);
-            return Verdict::Duplicate(Some(posted.receipt.clone()));
+            plan.counts.held_to(&key.0, reception.held, Outcome::Duplicate);
+            return Verdict::Duplicate(Some(posted.receipt));
         }
         let detail = format!("event `{}` is posted as {} with other content", facts.event_id, posted.receipt.entry_id);
-        let posted = Some(posted.clone());
         let failure = Failure::new(Reason::IdempotencyConflict, detail);
-        plan.rejected.push(RejectedRow { letter: source.dead_letter(failure.clone()), reception });
-        return Verdict::Rejected { failure, posted };
+        reject(plan, source, &came, failure.clone(), reception);
+        return Verdict::Rejected { failure, posted: Some(posted) };
     }
     let outcome = match step {
         Step::Ignore => {
@@ -98,9 +99,7 @@ fn decide_one(
         Ok((entry, rule, reverses)) => {
             let day = reception.day();
             plan.counts.no_longer_held(&key.0, &reception);
-            if let Some(waiting) = known.held.remove(&key) {
-                plan.counts.overtaken(&key.0, &waiting, &facts.payload_hash);
-            }
+            end_waiting_copy(plan, known, &key, &facts.payload_hash);
             let receipt = append(facts.origin(rule), entry, reverses, Some(day), known, plan, now);
             if let Some(entry) = plan.entries.last() {
                 plan.counts.entry(entry, day);
@@ -110,9 +109,12 @@ fn decide_one(
         Err(failure) => match failure.reason.disposition() {
             Disposition::Reject => {
                 end_waiting_copy(plan, known, &key, &facts.payload_hash);
-                reject(plan, source, failure, reception)
+                reject(plan, source, &came, failure, reception)
             }
-            Disposition::Hold => hold(plan, known, (facts, reception), source, failure, now, jitter()),
+            Disposition::Hold => {
+                let waiting = Waiting { facts, reception, came, attempts };
+                hold(plan, known, waiting, source, failure, now, jitter())
+            }
         },
     }
 }
@@ -187,68 +189,100 @@ pub(super) fn append(
         };
         known.originals.insert(key.clone(), original);
     }
-    // Posted is posted, also where an earlier copy is held, perhaps in this very batch. Other content under the same id stays a
-    // conflict: its publisher was told that it is taken.
-    let copies = plan.held.extract_if(.., |held| (&held.facts.tenant_id, &held.facts.event_id) == (&key.0, &key.1));
-    let others = copies.filter(|held| held.facts.payload_hash != payload_hash);
-    plan.overtaken.extend(others.map(|held| HeldRow { due_at: now, ..held }));
-    plan.released.push(key.clone());
+    // Posted is posted. Other content under the same id stays a conflict: its publisher was told that it is taken. What the table holds
+    // of it becomes due when the batch is written, and what this batch holds is due from the beginning.
+    for held in plan.held.iter_mut().filter(|held| is_of(held, &key)) {
+        held.due_at = now;
+    }
     known.posted.insert(key, Posted { payload_hash, receipt: receipt.clone() });
     plan.entries.push(entry);
     plan.received_on.push(received_on);
     receipt
 }
 
-fn reject(plan: &mut Plan, source: &dyn Source, failure: Failure, reception: Reception) -> Verdict {
-    plan.rejected.push(RejectedRow { letter: source.dead_letter(failure.clone()), reception });
+fn reject(plan: &mut Plan, source: &dyn Source, came: &Came, failure: Failure, reception: Reception) -> Verdict {
+    let mut letter = source.dead_letter(failure.clone());
+    // One event, one letter, also where it came as an edited copy.
+    if let Some(own) = came.letter() {
+        letter.id.clone_from(&own.letter_id);
+    }
+    plan.rejected.push(RejectedRow { letter, reception, replayed: came.letter().is_some() });
     Verdict::Rejected { failure, posted: None }
 }
 
-/// An event that is held came once more, and this is its end: it waits no longer, also where a ledger that was put back remembers
-/// it and has forgotten its retry. Other content under its id goes on waiting.
+fn is_of(held: &HeldRow, key: &EventKey) -> bool {
+    (&held.facts.tenant_id, &held.facts.event_id) == (&key.0, &key.1)
+}
+
+/// Content that is held came once more, and this is its end: it waits no longer. Other content under its id goes on waiting.
 fn end_waiting_copy(plan: &mut Plan, known: &mut LedgerView, key: &EventKey, payload_hash: &str) {
-    let is_copy = known.held.get(key).is_some_and(|held| held.payload_hash == payload_hash);
-    if !is_copy {
-        return;
-    }
-    let is_of_key = |held: &HeldRow| (&held.facts.tenant_id, &held.facts.event_id) == (&key.0, &key.1);
-    plan.held.retain(|held| !is_of_key(held) || held.facts.payload_hash != payload_hash);
-    if plan.held.iter().any(is_of_key) {
-        return;
-    }
-    let held = known.held.remove(key).map(|held| held.counted);
-    plan.counts.held_to(&key.0, held, Outcome::Duplicate);
-    plan.released.push(key.clone());
+    let Some(held) = known.held.take(key, payload_hash) else { return };
+    plan.held.retain(|row| !is_of(row, key) || row.facts.payload_hash != payload_hash);
+    plan.counts.held_to(&key.0, Some(held.counted), Outcome::Duplicate);
+    plan.released.push((key.clone(), payload_hash.to_owned()));
+}
+
+/// An event that may succeed later.
+struct Waiting {
+    facts: ItemFacts,
+    reception: Reception,
+    came: Came,
+    /// The number of times it was held before.
+    attempts: u32,
 }
 
 fn hold(
     plan: &mut Plan,
     known: &mut LedgerView,
-    (facts, reception): (ItemFacts, Reception),
+    waiting: Waiting,
     source: &dyn Source,
     failure: Failure,
     now: DateTime<Utc>,
     jitter: u64,
 ) -> Verdict {
-    let attempts = facts.attempts.saturating_add(1);
-    let Some(delay) = facts.policy.delay(attempts, facts.max_attempts, jitter) else {
-        let detail = format!("gave up after {} retries: {failure}", facts.attempts);
-        end_waiting_copy(plan, known, &(facts.tenant_id.clone(), facts.event_id.clone()), &facts.payload_hash);
-        return reject(plan, source, Failure::new(Reason::AttemptsExhausted, detail), reception);
+    let Waiting { facts, reception, came, attempts: before } = waiting;
+    let key = (facts.tenant_id.clone(), facts.event_id.clone());
+    let content = (key.clone(), facts.payload_hash.clone());
+    let (attempts, due_at) = match known.held.copy(&key, &facts.payload_hash) {
+        // A copy of what waits already says only why.
+        Some(copy) => (copy.attempts, copy.due_at),
+        None => {
+            let attempts = before.saturating_add(1);
+            let Some(delay) = facts.policy.delay(attempts, facts.max_attempts, jitter) else {
+                let detail = format!("gave up after {before} retries: {failure}");
+                return reject(plan, source, &came, Failure::new(Reason::AttemptsExhausted, detail), reception);
+            };
+            (attempts, now + delay)
+        }
     };
     // It is not released after all.
-    plan.released.retain(|(tenant, event)| (tenant, event) != (&facts.tenant_id, &facts.event_id));
-    let key = (facts.tenant_id.clone(), facts.event_id.clone());
-    let counted = stand(plan, known.held.get(&key).map(|held| held.counted), &facts.tenant_id, &reception);
-    known.held.insert(key, KnownHold { payload_hash: facts.payload_hash.clone(), counted });
+    plan.released.retain(|released| *released != content);
+    let is_copy = |row: &mut HeldRow| is_of(row, &key) && row.facts.payload_hash == facts.payload_hash;
+    let earlier = plan.held.extract_if(.., is_copy).next();
+    let copy = known.held.take(&key, &facts.payload_hash);
+    let own = came.letter().map(|letter| letter.letter_id.clone());
+    let before = copy.as_ref().and_then(|copy| copy.letter_id.clone());
+    // One event waits with one letter: the last that asked for it.
+    if own.is_some() && own != before {
+        plan.replaced.extend(before.clone());
+    }
+    let counted = stand(plan, copy.map(|copy| copy.counted), &facts.tenant_id, &reception);
+    let (payload_hash, letter_id) = (facts.payload_hash.clone(), own.or(before));
+    known.held.put(key, KnownHold { payload_hash, attempts, due_at, counted, letter_id });
+    // The message of what waits stays, with its first receipt, also where both came in one batch.
+    let (facts, message, event_date, earlier) = match earlier {
+        Some(row) => (row.facts, row.message, row.event_date, row.letter),
+        None => (facts, source.kept(), reception.arrival.event_date, None),
+    };
     plan.held.push(HeldRow {
-        retry: source.retry(attempts),
+        message,
         counted,
-        event_date: reception.arrival.event_date,
+        event_date,
+        letter: came.letter().cloned().or(earlier),
         facts,
         failure: failure.clone(),
         attempts,
-        due_at: now + delay,
+        due_at,
     });
     Verdict::Held(failure)
 }

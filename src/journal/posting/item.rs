@@ -3,6 +3,8 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
+use chrono::{DateTime, NaiveDate, Utc};
+
 use super::received::Arrival;
 use crate::domain::batch::BatchMember;
 use crate::domain::books::{Books, ReversalRequest};
@@ -12,6 +14,7 @@ use crate::domain::disposition::Failure;
 use crate::domain::entry::BalancedEntry;
 use crate::domain::ids::{EventId, EventType, TenantId};
 use crate::domain::retry::RetryPolicy;
+use crate::store::held::{HeldContent, LetterCopy};
 
 /// One event of a batch, as mapping left it.
 pub struct Item<'a> {
@@ -21,17 +24,41 @@ pub struct Item<'a> {
     /// Its place in its publisher's batch, where it has one; known also for events that cannot be read otherwise.
     pub member: Option<BatchMember>,
     pub arrival: Arrival,
+    pub came: Came,
     pub source: &'a (dyn Source + Sync),
 }
 
-/// The message behind an item. Most are posted, so a dead letter or a retry is made from it only when it is needed.
+/// The place from which an event came. Only the inbox says that an event waited; nothing that a publisher writes can.
+#[derive(Debug, Clone, Default)]
+pub enum Came {
+    #[default]
+    FromBroker,
+    /// It was held; perhaps as the replay of a letter.
+    FromHeld { row: HeldContent, due_at: DateTime<Utc>, letter: Option<LetterCopy> },
+    /// It is a letter of a replay, which was received on that day.
+    FromLetter { copy: LetterCopy, day: Option<NaiveDate> },
+}
+
+impl Came {
+    /// The dead letter that stands for the event.
+    pub(super) fn letter(&self) -> Option<&LetterCopy> {
+        match self {
+            Self::FromBroker => None,
+            Self::FromHeld { letter, .. } => letter.as_ref(),
+            Self::FromLetter { copy, .. } => Some(copy),
+        }
+    }
+
+    /// Tells whether the event waited in the inbox, and so was received before.
+    pub(super) fn waited(&self) -> bool {
+        !matches!(self, Self::FromBroker)
+    }
+}
+
+/// The message behind an item. Most are posted, so a dead letter or a message to keep is made from it only when it is needed.
 pub trait Source {
     fn dead_letter(&self, failure: Failure) -> DeadLetter;
-    fn retry(&self, attempts: u32) -> RetryMessage;
-    /// The content id of a message that says it is the replay of a dead letter.
-    fn replayed(&self) -> Option<String> {
-        None
-    }
+    fn kept(&self) -> KeptMessage;
 }
 
 #[derive(Clone)]
@@ -46,8 +73,6 @@ pub struct ItemFacts {
     pub traceparent: Option<String>,
     /// The version of the books that mapped it; `None` where the tenant has none.
     pub books_version: Option<i32>,
-    /// The number of times the event was held before.
-    pub attempts: u32,
     pub max_attempts: Option<u32>,
     pub policy: RetryPolicy,
 }
@@ -77,13 +102,13 @@ pub enum Step {
     Fail(Failure),
 }
 
-/// The message that a held event travels back as.
-pub struct RetryMessage {
-    /// Unique: the event and the attempt.
-    pub message_id: String,
+/// The message of a held event, as it waits.
+pub struct KeptMessage {
     pub routing_key: String,
     pub properties: String,
     pub body: Vec<u8>,
+    /// The first receipt.
+    pub received_at: DateTime<Utc>,
 }
 
 /// The version of the books that each tenant's items were mapped with; `None` where the tenant had none.

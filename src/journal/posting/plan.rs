@@ -4,7 +4,7 @@ use std::collections::{BTreeMap, HashMap, HashSet};
 
 use chrono::{DateTime, NaiveDate, Utc};
 
-use super::item::{ItemFacts, RetryMessage};
+use super::item::{ItemFacts, KeptMessage};
 use super::received::{Counts, OwnLetter, Reception};
 use super::tally::TallyPlan;
 use crate::domain::batch::Tally;
@@ -13,7 +13,7 @@ use crate::domain::dead_letter::DeadLetter;
 use crate::domain::disposition::Failure;
 use crate::domain::ids::{EventKey, TenantId};
 use crate::domain::receipt::{Original, Posted};
-use crate::store::held::{CountedHold, KnownHold};
+use crate::store::held::{CountedHold, HeldContent, Holds, LetterCopy};
 use crate::store::journal::write::{PostingRows, Write};
 use crate::store::received::Totals;
 
@@ -24,10 +24,10 @@ pub struct LedgerView {
     pub posted: HashMap<EventKey, Posted>,
     pub originals: HashMap<EventKey, Original>,
     /// The events of the batch that are held.
-    pub held: HashMap<EventKey, KnownHold>,
+    pub held: Holds,
     /// Something is held, for somebody.
     pub any_held: bool,
-    /// The dead letters that items are replays of, by place.
+    /// The dead letters that stand for items, by place.
     pub letters: Vec<Option<OwnLetter>>,
     pub tally: Tally,
 }
@@ -39,11 +39,11 @@ pub struct Plan {
     /// The day of receipt of each entry; `None` for what nobody sent.
     pub received_on: Vec<Option<NaiveDate>>,
     pub held: Vec<HeldRow>,
-    /// Held by this batch, until it posted other content under the same id: they come back at once, to be rejected.
-    pub overtaken: Vec<HeldRow>,
     pub rejected: Vec<RejectedRow>,
+    /// Letters whose event waits with another letter of the same content now.
+    pub replaced: Vec<String>,
     /// Events that were held and now are not.
-    pub released: Vec<EventKey>,
+    pub released: Vec<HeldContent>,
     pub moved: HashSet<TenantId>,
     pub tally: TallyPlan,
     pub counts: Counts,
@@ -64,12 +64,16 @@ pub struct HeldRow {
     pub failure: Failure,
     pub attempts: u32,
     pub due_at: DateTime<Utc>,
-    pub retry: RetryMessage,
+    pub message: KeptMessage,
     pub counted: CountedHold,
     pub event_date: NaiveDate,
+    /// The dead letter whose replay it is.
+    pub letter: Option<LetterCopy>,
 }
 
 pub struct RejectedRow {
     pub letter: DeadLetter,
     pub reception: Reception,
+    /// The letter's own replay was rejected, now or after it was held.
+    pub replayed: bool,
 }

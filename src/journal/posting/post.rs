@@ -8,90 +8,56 @@ use std::time::Instant;
 use sqlx::{Connection, PgConnection, PgPool, Postgres, Transaction};
 
 use super::decide::{decide, reversed_events};
-use super::item::{Item, mapped_versions};
-use super::plan::{LedgerView, Plan};
-use super::prepare::{Decided, Heads, PreparedBatch};
+use super::finish::{Committed, Waited, finish};
+use super::item::{Came, Item, mapped_versions};
+use super::letters;
+use super::plan::LedgerView;
+use super::prepare::Decided;
 use super::verdict::Verdict;
-use super::{letters, rejected, replayed, waiting};
-use crate::domain::batch::BatchProgress;
 use crate::domain::chain::ChainedEntry;
 use crate::domain::ids::TenantId;
-use crate::journal::held::free_waiting_for;
-use crate::platform::faults::{self, crash_point};
+use crate::faults::crash_points::{self, crash_point};
+use crate::faults::mutants::{self, mutant};
 use crate::platform::{metrics, time};
+use crate::store::held::{HeldContent, Holds, LetterCopy};
 use crate::store::journal::known::{find_originals, find_posted};
-use crate::store::journal::write::Seen;
 use crate::store::outbox::PropertiesText;
-use crate::store::{self, batches, heads, letter_edits};
+use crate::store::replays::step::{self, ReplayTurn};
+use crate::store::{self, batches, heads};
 
 #[derive(Debug, thiserror::Error)]
 pub enum PostError {
     /// A tenant's books changed between mapping and posting. Nothing was written; map again.
     #[error("the books changed while the batch was being mapped")]
     StaleBooks,
+    /// The replay is paused or stopped, or somebody else has gone on with it. Nothing was written.
+    #[error("the step of the replay was overtaken")]
+    Overtaken,
     #[error(transparent)]
     Sql(#[from] sqlx::Error),
 }
 
-#[derive(Debug, thiserror::Error)]
-pub enum PreparedError {
-    /// Nothing was written; `post` it.
-    #[error("the books changed since the batch was decided")]
-    Stale,
-    #[error(transparent)]
-    Sql(#[from] sqlx::Error),
-}
-
-/// The results that a posting leaves behind.
-#[derive(Debug, Default)]
-pub struct Committed {
-    /// One for each item, in order.
-    pub verdicts: Vec<Verdict>,
-    pub entries: Vec<ChainedEntry>,
-    /// The publishers' batches that the items belong to.
-    pub batches: Vec<BatchProgress>,
-    /// The position that the write-ahead log had come to; `None` where no chain moved.
-    pub position: Option<i64>,
-    /// The ends of the chains of the batch's tenants, as they are now.
-    pub heads: Heads,
-    /// The batch was decided ahead, for other ends of the chains.
-    pub moved: bool,
-}
-
-/// Posts a batch: all of it or none of it.
+/// Posts a batch: all of it or none of it. A step of a replay also moves the replay on.
 ///
 /// # Errors
 /// Nothing is committed; except that after a lost answer to `commit` it may be, which the next try finds out.
 pub async fn post(
     db: &mut PgConnection,
     items: Vec<Item<'_>>,
+    turn: Option<&ReplayTurn>,
     properties: PropertiesText,
 ) -> Result<Committed, PostError> {
     let started = Instant::now();
+    let waited = turn.is_some() || items.iter().any(|item| item.came.waited());
     let mut transaction = db.begin().await?;
-    let written = write(&mut transaction, items, properties).await;
-    commit(transaction, written, started).await
+    let written = write(&mut transaction, items, turn, properties).await;
+    commit(transaction, written, waited, started).await
 }
 
-/// Posts a batch that was decided ahead, if the ledger is as it was thought to be.
-///
-/// # Errors
-/// As `post`, a lost answer to `commit` included; also where an event of the batch is posted already. What `post` makes of the batch
-/// is right in any case.
-pub async fn post_prepared(
-    db: &mut PgConnection,
-    draft: PreparedBatch,
-    properties: PropertiesText,
-) -> Result<Committed, PreparedError> {
-    let started = Instant::now();
-    let mut transaction = db.begin().await?;
-    let written = write_prepared(&mut transaction, draft, properties).await;
-    commit(transaction, written, started).await
-}
-
-async fn commit<E: From<sqlx::Error>>(
+pub(super) async fn commit<E: From<sqlx::Error>>(
     transaction: Transaction<'_, Postgres>,
     written: Result<Committed, E>,
+    waited: bool,
     started: Instant,
 ) -> Result<Committed, E> {
     let committed = match written {
@@ -102,9 +68,15 @@ async fn commit<E: From<sqlx::Error>>(
             return Err(error);
         }
     };
-    crash_point(faults::BEFORE_COMMIT);
+    if waited {
+        crash_point(crash_points::BEFORE_INBOX_COMMIT);
+    }
+    crash_point(crash_points::BEFORE_COMMIT);
     transaction.commit().await?;
-    crash_point(faults::AFTER_COMMIT);
+    crash_point(crash_points::AFTER_COMMIT);
+    if waited {
+        crash_point(crash_points::AFTER_INBOX_COMMIT);
+    }
     metrics::posted_in(started.elapsed());
     Ok(committed)
 }
@@ -122,7 +94,7 @@ pub struct Rehearsal {
 /// As `post`.
 pub async fn rehearse(pool: &PgPool, items: Vec<Item<'_>>, properties: PropertiesText) -> Result<Rehearsal, PostError> {
     let mut transaction = pool.begin().await?;
-    let committed = write(&mut transaction, items, properties).await?;
+    let committed = write(&mut transaction, items, None, properties).await?;
     transaction.rollback().await?;
     Ok(Rehearsal { verdicts: committed.verdicts, entries: committed.entries })
 }
@@ -131,104 +103,50 @@ pub async fn rehearse(pool: &PgPool, items: Vec<Item<'_>>, properties: Propertie
 async fn write(
     db: &mut PgConnection,
     mut items: Vec<Item<'_>>,
+    turn: Option<&ReplayTurn>,
     properties: PropertiesText,
 ) -> Result<Committed, PostError> {
     let mut known = read(db, &mut items).await?;
     let now = time::now();
-    let replays = letters::replayed(&items);
-    if replays.iter().any(Option::is_some) {
+    if let Some(turn) = turn
+        && !step::take_turn(&mut *db, turn).await?
+    {
+        return Err(PostError::Overtaken);
+    }
+    let letters = letters::lock(&mut *db, items.iter().map(|item| &item.came)).await?;
+    if !letters.is_empty() {
         store::plan_anew(&mut *db).await?;
     }
-    known.letters = replayed::find_letters(&mut *db, &replays).await?;
+    // What waited and was decided by somebody else meanwhile is left out.
+    let is_there =
+        |item: &Item<'_>| is_held_as_read(&item.came, &known.held) && letters::is_parked(&item.came, &letters);
+    let present: Vec<bool> = items.iter().map(is_there).collect();
+    let mut places = present.iter();
+    items.retain(|_| places.next() == Some(&true));
+    known.letters = items.iter().map(|item| letters::own(item, &letters)).collect();
+    let copies: Vec<Option<LetterCopy>> = items.iter().map(|item| item.came.letter().cloned()).collect();
     let (verdicts, mut plan) = decide(items, &mut known, now, &mut || fastrand::u64(0..=1000));
     let posted = plan.counts.take_posted();
     let seen = match plan.entries.is_empty() {
         false => Some(plan.write(&known.heads, &posted)?.run(&mut *db).await?),
         true => None,
     };
-    Ok(finish(db, Decided { verdicts, plan, posted, now }, known, &replays, seen, properties).await?)
+    let waited = Waited { copies, letters, turn };
+    let mut committed = finish(db, Decided { verdicts, plan, posted, now }, known, waited, seen, properties).await?;
+    let mut verdicts = committed.verdicts.into_iter();
+    let verdict = |there: bool| if there { verdicts.next().unwrap_or(Verdict::Gone) } else { Verdict::Gone };
+    committed.verdicts = present.into_iter().map(verdict).collect();
+    Ok(committed)
 }
 
-/// The statements of the phase table for a batch that was decided ahead, without begin and commit.
-async fn write_prepared(
-    db: &mut PgConnection,
-    draft: PreparedBatch,
-    properties: PropertiesText,
-) -> Result<Committed, PreparedError> {
-    let tenants: Vec<&str> = draft.before.keys().map(TenantId::as_str).collect();
-    let heads = heads::lock_heads(&mut *db, &tenants).await?;
-    let moved = heads != draft.before;
-    let draft = if moved { draft.behind(heads).ok_or(PreparedError::Stale)? } else { draft };
-    let PreparedBatch { after, write, mut decided, .. } = draft;
-    let seen = write.run(&mut *db).await?;
-    let known = LedgerView { heads: after, any_held: seen.held, ..LedgerView::default() };
-    if seen.held {
-        // The publisher has sent again what is held, or other content. `decide` counts that where it knows.
-        let Plan { entries, released, counts, .. } = &mut decided.plan;
-        let held = store::held::find(&mut *db, released.iter().map(|(tenant, event)| (tenant, event))).await?;
-        for origin in entries.iter().map(|entry| &entry.origin) {
-            if let Some(waiting) = held.get(&(origin.tenant_id.clone(), origin.event_id.clone())) {
-                counts.overtaken(&origin.tenant_id, waiting, &origin.payload_hash);
-            }
+/// Tells whether an event that was held is still held as it was when the inbox read it.
+fn is_held_as_read(came: &Came, held: &Holds) -> bool {
+    match came {
+        Came::FromHeld { row, due_at, .. } => {
+            held.copy(&row.0, &row.1).is_some_and(|held| held.due_at == *due_at) || mutant(mutants::INBOX_REMOVED_EARLY)
         }
+        Came::FromBroker | Came::FromLetter { .. } => true,
     }
-    let committed = finish(db, decided, known, &[], Some(seen), properties).await?;
-    Ok(Committed { moved, ..committed })
-}
-
-/// Everything behind the entries: mostly nothing.
-async fn finish(
-    db: &mut PgConnection,
-    decided: Decided,
-    known: LedgerView,
-    replayed: &[Option<String>],
-    seen: Option<Seen>,
-    properties: PropertiesText,
-) -> Result<Committed, sqlx::Error> {
-    let Decided { verdicts, mut plan, now, .. } = decided;
-    let is_planned_anew = replayed.iter().any(Option::is_some);
-    let finds = known.any_held || !plan.held.is_empty() || !plan.rejected.is_empty();
-    if !is_planned_anew && (finds || seen.is_some_and(|seen| seen.letters)) {
-        store::plan_anew(&mut *db).await?;
-    }
-    let places = waiting::insert_retries(&mut *db, &plan.held).await?;
-    waiting::insert_retries(&mut *db, &plan.overtaken).await?;
-    letter_edits::adopt(&mut *db, plan.rejected.iter_mut().map(|row| &mut row.letter)).await?;
-    let letters_before = rejected::forget_told(&mut *db, &mut plan.rejected).await?;
-    // Before their announcements: drawing an id gives a transaction no number yet, and without one the relay does not wait
-    // for it (`outbox::floor`). Where no head is locked, this does.
-    rejected::upsert_dead_letters(&mut *db, &plan.rejected, &letters_before, now, &mut plan.counts).await?;
-    waiting::insert_announcements(&mut *db, &plan, now, properties).await?;
-    // Mostly nothing is held and no letter is open, for nobody. What is held for these tenants cannot change meanwhile: their
-    // heads are locked.
-    if known.any_held {
-        store::held::remove(&mut *db, &plan.released).await?;
-    }
-    waiting::upsert_held(&mut *db, &plan.held, &places, now).await?;
-    // After `upsert_held`: an event may wait for a later one of the same batch.
-    if !plan.entries.is_empty() && (known.any_held || !plan.held.is_empty()) {
-        free_waiting_for(&mut *db, &plan.entries).await?;
-    }
-    letters::settle_replays(&mut *db, &verdicts, replayed, now, &mut plan.counts).await?;
-    if seen.is_some_and(|seen| seen.letters) || !plan.rejected.is_empty() {
-        letters::supersede(&mut *db, &plan.entries, now, &mut plan.counts).await?;
-    }
-    let batches = plan.tally.changed(&known.tally);
-    batches::write(&mut *db, &batches, &plan.tally.members, now).await?;
-    let is_plain = seen.is_some_and(|seen| !seen.letters)
-        && !known.any_held
-        && plan.counts.totals().is_empty()
-        && plan.held.is_empty()
-        && plan.overtaken.is_empty()
-        && plan.rejected.is_empty()
-        && batches.is_empty()
-        && replayed.iter().all(Option::is_none);
-    plan.counts.totals().write(&mut *db).await?;
-    if !is_plain {
-        store::is_whole(&mut *db).await?;
-    }
-    let position = seen.map(|seen| seen.position);
-    Ok(Committed { verdicts, entries: plan.entries, batches, position, heads: known.heads, moved: false })
 }
 
 /// Locks the heads, then reads what the ledger knows of the batch.
@@ -236,7 +154,9 @@ async fn read(db: &mut PgConnection, items: &mut [Item<'_>]) -> Result<LedgerVie
     let mut known = LedgerView::default();
     let versions = mapped_versions(items);
     let members = items.iter().filter_map(|item| item.member.as_ref()).map(|member| &member.tenant_id);
-    let tenants: BTreeSet<TenantId> = versions.keys().chain(members).cloned().collect();
+    // Also where the message names another tenant by now: the row goes under its own tenant's lock.
+    let rows = items.iter().filter_map(|item| held_row(&item.came)).map(|row| &row.0.0);
+    let tenants: BTreeSet<TenantId> = versions.keys().chain(members).chain(rows).cloned().collect();
     let tenants: Vec<&str> = tenants.iter().map(TenantId::as_str).collect();
     let heads = heads::lock_heads(&mut *db, &tenants).await?;
     for (tenant, version) in &versions {
@@ -248,6 +168,8 @@ async fn read(db: &mut PgConnection, items: &mut [Item<'_>]) -> Result<LedgerVie
     let facts = items.iter().filter_map(|item| item.facts.as_ref());
     let wanted = facts.map(|facts| (&facts.tenant_id, &facts.event_id));
     (known.posted, known.any_held) = find_posted(&mut *db, wanted).await?;
+    // Also where no message can be read any more, and nothing was looked up.
+    known.any_held |= items.iter().any(|item| held_row(&item.came).is_some());
     let reversed = reversed_events(items);
     if !reversed.is_empty() {
         known.originals = find_originals(&mut *db, &reversed).await?;
@@ -260,7 +182,17 @@ async fn read(db: &mut PgConnection, items: &mut [Item<'_>]) -> Result<LedgerVie
     known.tally = batches::find(&mut *db, &members).await?;
     if known.any_held {
         let facts = items.iter().filter_map(|item| item.facts.as_ref());
-        known.held = store::held::find(&mut *db, facts.map(|facts| (&facts.tenant_id, &facts.event_id))).await?;
+        let rows = items.iter().filter_map(|item| held_row(&item.came)).map(|row| (&row.0.0, &row.0.1));
+        let wanted = facts.map(|facts| (&facts.tenant_id, &facts.event_id)).chain(rows);
+        known.held = store::held::find(&mut *db, wanted).await?;
     }
     Ok(known)
+}
+
+/// The row in which an event was held.
+fn held_row(came: &Came) -> Option<&HeldContent> {
+    match came {
+        Came::FromHeld { row, .. } => Some(row),
+        Came::FromBroker | Came::FromLetter { .. } => None,
+    }
 }

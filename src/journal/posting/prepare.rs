@@ -1,14 +1,15 @@
 //! A batch decided ahead of its turn: against the heads as the batch before it will leave them, and as if the ledger knew none
 //! of its events. Whether the first is so the heads tell when they are locked, and where it is not, the entries are put behind them:
 //! only their places and hashes change. Of the second, the unique index is the judge. What is held and which letters are open, the
-//! writing statement tells.
+//! writing statement tells; whether letters are as they were read, their locks.
 
 use std::collections::BTreeMap;
 
 use chrono::{DateTime, Utc};
 
 use super::decide::decide;
-use super::item::{Item, Step, mapped_versions};
+use super::item::{Came, Item, Step, mapped_versions};
+use super::letters;
 use super::plan::{LedgerView, Plan};
 use super::verdict::Verdict;
 use crate::domain::chain::ChainHead;
@@ -36,6 +37,8 @@ pub struct PreparedBatch {
     pub(super) after: Heads,
     pub(super) write: Write,
     pub(super) decided: Decided,
+    /// The place from which each event came.
+    pub(super) came: Vec<Came>,
 }
 
 impl PreparedBatch {
@@ -51,7 +54,7 @@ impl PreparedBatch {
         if self.before.keys().any(|tenant| version(&heads, tenant) != version(&self.before, tenant)) {
             return None;
         }
-        let Self { mut decided, .. } = self;
+        let Self { mut decided, came, .. } = self;
         let mut after = chains(&heads);
         decided.now = time::now();
         // Each of its events is posted, in this order.
@@ -60,7 +63,7 @@ impl PreparedBatch {
             *verdict = Verdict::Posted(Receipt::of(entry));
         }
         let write = decided.plan.write(&after, &decided.posted).ok()?;
-        Some(Self { before: heads, after, write, decided })
+        Some(Self { before: heads, after, write, decided, came })
     }
 }
 
@@ -83,22 +86,26 @@ pub fn prepare(
         let chain = expected(&tenant)?;
         before.insert(tenant, LockedHead { chain, books_version: version? });
     }
-    let mut known = LedgerView { heads: chains(&before), ..LedgerView::default() };
+    let items = items.take()?;
+    let came: Vec<Came> = items.iter().map(|item| item.came.clone()).collect();
+    let letters = came.iter().map(letters::as_read).collect();
+    let mut known = LedgerView { heads: chains(&before), letters, ..LedgerView::default() };
     let now = time::now();
-    let (verdicts, mut plan) = decide(items.take()?, &mut known, now, &mut || 0);
+    let (verdicts, mut plan) = decide(items, &mut known, now, &mut || 0);
     let posted = plan.counts.take_posted();
     // Its events are first attempts to post, each under an id of its own: there is nothing else to count.
     if !plan.counts.totals().is_empty() || plan.entries.len() != verdicts.len() {
         return None;
     }
     let write = plan.write(&known.heads, &posted).ok()?;
-    Some(PreparedBatch { before, after: known.heads, write, decided: Decided { verdicts, plan, posted, now } })
+    let decided = Decided { verdicts, plan, posted, now };
+    Some(PreparedBatch { before, after: known.heads, write, decided, came })
 }
 
-/// Nothing to look up: the first attempt to post an event that is nobody's replay and no member of a batch.
+/// Nothing to look up: an event that was not held, is to be posted, and is no member of a batch.
 fn is_plain(item: &Item<'_>) -> bool {
-    item.facts.as_ref().is_some_and(|facts| facts.attempts == 0)
+    item.facts.is_some()
         && matches!(item.step, Step::Post { .. })
         && item.member.is_none()
-        && item.source.replayed().is_none()
+        && !matches!(item.came, Came::FromHeld { .. })
 }

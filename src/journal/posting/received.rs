@@ -6,12 +6,8 @@
 //! |---|---|
 //! | a message makes a row: an entry, a held event, a dead letter | in that row's column, today |
 //! | a message that a rule ignores; one of an event that has its row already | ignored; duplicate |
-//! | our own retry or replay moves a row | from column to column, on the row's own day |
+//! | the inbox decides a row | from column to column, on the row's own day |
 //! | another message is posted instead of what is held or parked, or ends what is held | that one becomes a duplicate, on its own day |
-//! | other content is posted under the id of what is held | that one is counted anew when it comes back, as a conflict |
-//!
-//! Whether a message is our own only its headers say. A forged one can keep a duplicate from being counted, and no more: what
-//! has a row is counted by that row.
 
 use chrono::NaiveDate;
 
@@ -19,7 +15,7 @@ use crate::domain::chain::ChainedEntry;
 use crate::domain::entry::Side;
 use crate::domain::ids::TenantId;
 use crate::domain::money::Worth;
-use crate::store::held::{CountedHold, KnownHold};
+use crate::store::held::CountedHold;
 use crate::store::received::{Outcome, Totals};
 
 /// A message as it came.
@@ -39,15 +35,15 @@ pub struct Arrival {
 #[derive(Debug, Clone, Copy)]
 pub struct Reception {
     pub arrival: Arrival,
-    /// The message says that it is a retry or a replay, and so was received before.
-    pub ours: bool,
-    /// The dead letter that it is the replay of.
+    /// The message waited in the inbox, and so was received before.
+    pub waited: bool,
+    /// The dead letter that stands for it.
     pub letter: Option<OwnLetter>,
-    /// The held event that it is the retry of.
+    /// The held event that it was.
     pub held: Option<CountedHold>,
 }
 
-/// A dead letter whose replay has come; locked.
+/// A dead letter whose turn has come; locked.
 #[derive(Debug, Clone, Copy)]
 pub struct OwnLetter {
     pub open: bool,
@@ -87,14 +83,14 @@ impl Counts {
 
     /// A message of an event that has its row already.
     pub fn copy(&mut self, tenant: &TenantId, reception: &Reception) {
-        if !reception.ours {
+        if !reception.waited {
             self.add(tenant, reception.arrival.on, Outcome::Duplicate, 1, reception.arrival.money);
         }
     }
 
     pub fn ignored(&mut self, tenant: &TenantId, reception: &Reception) {
         self.held_to(tenant, reception.held, Outcome::Ignored);
-        if !reception.ours {
+        if !reception.waited {
             self.add(tenant, reception.arrival.on, Outcome::Ignored, 1, reception.arrival.money);
         }
     }
@@ -114,17 +110,7 @@ impl Counts {
         }
     }
 
-    /// A held event in whose stead another message was posted. A copy of that is a duplicate; other content comes back with its
-    /// retry, as a conflict, and is counted then.
-    pub fn overtaken(&mut self, tenant: &TenantId, waiting: &KnownHold, posted_hash: &str) {
-        match waiting.counted {
-            held if waiting.payload_hash == posted_hash => self.held_to(tenant, Some(held), Outcome::Duplicate),
-            CountedHold { day: Some(day), money } => self.add(tenant, day, Outcome::Held, -1, money),
-            CountedHold { day: None, .. } => {}
-        }
-    }
-
-    /// A held event whose own retry has made a row that is counted in its stead; unless that is counted in its letter's.
+    /// A held event that has become a row which is counted in its stead; unless that is counted in its letter's.
     pub fn no_longer_held(&mut self, tenant: &TenantId, reception: &Reception) {
         match reception.held {
             Some(_) if reception.letter_day().is_some() => self.held_to(tenant, reception.held, Outcome::Duplicate),

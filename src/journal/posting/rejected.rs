@@ -34,13 +34,14 @@ impl LetterRejections<'_> {
         self.rows.iter().map(|row| row.reception.arrival.deliveries).max().unwrap_or(0)
     }
 
-    fn row(&self) -> LetterRow<'_> {
+    fn row(&self, replay: Option<i64>) -> LetterRow<'_> {
         LetterRow {
             letter: self.letter,
             attempts: i32::try_from(self.rows.len()).unwrap_or(i32::MAX),
             received_on: self.day(),
             event_date: self.event_date(),
             deliveries: self.deliveries(),
+            replay_id: replay.filter(|_| self.rows.iter().any(|row| row.replayed)),
         }
     }
 }
@@ -82,6 +83,7 @@ pub async fn upsert_dead_letters(
     db: &mut PgConnection,
     rejected: &[RejectedRow],
     before: &HashMap<String, LetterStatus>,
+    replay: Option<i64>,
     now: DateTime<Utc>,
     counts: &mut Counts,
 ) -> Result<(), sqlx::Error> {
@@ -96,7 +98,7 @@ pub async fn upsert_dead_letters(
     if letters.is_empty() {
         return Ok(());
     }
-    let rows: Vec<LetterRow<'_>> = letters.iter().map(LetterRejections::row).collect();
+    let rows: Vec<LetterRow<'_>> = letters.iter().map(|letter| letter.row(replay)).collect();
     let written = dead_letters::upsert_rejected(db, &rows, now).await?;
     count_letters(&letters, before, &written, counts);
     Ok(())

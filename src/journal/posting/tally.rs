@@ -42,7 +42,7 @@ pub fn count(member: BatchMember, verdict: &Verdict, tally: &mut Tally, plan: &m
         Verdict::Posted(_) | Verdict::Duplicate(_) => Some(Ending::Posted),
         Verdict::Rejected { .. } => Some(Ending::Rejected),
         Verdict::Ignored => Some(Ending::Ignored),
-        Verdict::Held(_) => None,
+        Verdict::Held(_) | Verdict::Gone => None,
     };
     if let Some(ending) = ending {
         let place = (key.clone(), event_id);

@@ -16,4 +16,6 @@ pub enum Verdict {
         /// The posting under the same event id, where that is the reason.
         posted: Option<Posted>,
     },
+    /// It waited in the inbox, and somebody else has decided it meanwhile.
+    Gone,
 }

@@ -10,9 +10,9 @@ use tokio_util::sync::CancellationToken;
 use super::plan::{self, Stuck};
 use super::{MIRROR, Mirror, MirrorError};
 use crate::domain::ids::EntryPlace;
+use crate::faults::crash_points::{self, crash_point};
 use crate::outbox::{journal_message, messages};
 use crate::platform::amqp::{AmqpError, Connection, OutMessage, PublishOutcome, Publisher};
-use crate::platform::faults::{self, crash_point};
 use crate::platform::health::Part;
 use crate::platform::metrics;
 use crate::platform::time::Backoff;
@@ -103,7 +103,7 @@ impl Mirror {
                 return Err(error.into());
             }
         };
-        crash_point(faults::AFTER_MIRROR);
+        crash_point(crash_points::AFTER_MIRROR);
         let window = plan::confirm(&places, &outcomes);
         if !window.moved.is_empty() {
             // Confirmed, then remembered. A crash in between sends these again, with the same ids and bytes.

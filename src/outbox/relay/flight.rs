@@ -7,8 +7,8 @@ use std::collections::{HashMap, HashSet, VecDeque};
 use std::time::Duration;
 
 use super::floor::Floor;
+use crate::faults::mutants::{self, mutant};
 use crate::platform::amqp::PublishOutcome;
-use crate::platform::mutants::{self, mutant};
 use crate::store::outbox::OutboxRow;
 pub use crate::store::outbox::{Horizon, Read};
 

@@ -7,7 +7,7 @@
 
 use std::time::Duration;
 
-use crate::platform::mutants::{self, mutant};
+use crate::faults::mutants::{self, mutant};
 use crate::store::outbox::Horizon;
 
 /// The interval at which the floor is moved up: what is below it is not walked through any more, above all the dead entries that removed

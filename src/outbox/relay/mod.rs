@@ -1,4 +1,4 @@
-//! The relay: becomes the owner, opens the two roads out, and begins anew whenever the broker or the database is lost. One
+//! The relay: becomes the owner, opens a channel, and begins anew whenever the broker or the database is lost. One
 //! instance relays at a time; which one, the broker decides (`Connection::try_own`), because it is the only one that
 //! can keep the messages of a stopped process out. The others stand by.
 
@@ -7,7 +7,6 @@ mod floor;
 mod parts;
 mod session;
 
-use std::sync::Mutex;
 use std::time::Duration;
 
 use tokio_util::sync::CancellationToken;
@@ -18,9 +17,8 @@ use crate::platform::amqp::Connection;
 use crate::platform::health::Part;
 use crate::platform::metrics;
 use crate::platform::time::Backoff;
-use crate::store::outbox::Road;
 pub use parts::Relay;
-use parts::{RelayError, RoadHealth};
+use parts::RelayError;
 use session::Session;
 
 impl Relay {
@@ -59,46 +57,34 @@ impl Relay {
                 return Ok(());
             }
         }
-        let roads = RoadHealth { health: &self.health, told: Mutex::default() };
         tracing::info!("relaying");
         metrics::relaying(true);
-        // Each road has its own channel and its own patience: a full backfill lane does not slow the live feed.
-        let mut due_backoff = new_backoff();
-        let ended = tokio::try_join!(
-            self.road(Road::Ready, &connection, &roads, backoff, stop),
-            self.road(Road::Due, &connection, &roads, &mut due_backoff, stop),
-        );
+        let ended = self.channels(&connection, backoff, stop).await;
         connection.close().await;
-        ended.map(|_| metrics::relaying(false))
+        ended.map(|()| metrics::relaying(false))
     }
 
-    /// Keeps one road open for as long as the connection lives.
-    async fn road(
+    /// Keeps a channel open for as long as the connection lives.
+    async fn channels(
         &self,
-        road: Road,
         connection: &Connection,
-        roads: &RoadHealth<'_>,
         backoff: &mut Backoff,
         stop: &CancellationToken,
     ) -> Result<(), RelayError> {
         loop {
-            let ended = match Session::open(self, road, connection, roads).await {
+            let ended = match Session::open(self, connection).await {
                 Ok(mut session) => session.run(backoff, stop).await,
                 Err(error) => Err(error),
             };
             let error = match ended {
                 Ok(()) => return Ok(()),
-                // Only the channel is gone: an exchange is missing, for example. Where the order counts and the broker is
-                // silent, the whole connection goes: what it still holds must not come after what is sent anew.
-                Err(RelayError::Amqp(error))
-                    if connection.is_connected() && (road == Road::Due || !error.is_timeout()) =>
-                {
-                    error
-                }
+                // Only the channel is gone: an exchange is missing, for example. Where the broker is silent, the whole
+                // connection goes: what it still holds must not come after what is sent anew.
+                Err(RelayError::Amqp(error)) if connection.is_connected() && !error.is_timeout() => error,
                 Err(error) => return Err(error),
             };
-            tracing::warn!(road = road.name(), error = %error, "the relay lost its channel, trying again");
-            roads.set(road, Some(&format!("{error}; run `fis topology check`")));
+            tracing::warn!(error = %error, "the relay lost its channel, trying again");
+            self.health.away(Part::BrokerOut, &format!("{error}; run `fis topology check`"));
             if wait(backoff.delay(), stop).await {
                 return Ok(());
             }

@@ -1,45 +1,39 @@
-//! A road while its channel lives: reads a part of the window, publishes it, and meanwhile removes what was confirmed. No
+//! The relay while its channel lives: reads a part of the window, publishes it, and meanwhile removes what was confirmed. No
 //! transaction is open while publishing. The order of these acts is decided in `flight`; here they are done.
 
 use std::collections::VecDeque;
-use std::time::Duration;
 
 use tokio::time::Instant;
 use tokio_util::sync::CancellationToken;
 
 use super::flight::{Flight, Read};
-use super::parts::{Relay, RelayError, RoadHealth};
+use super::parts::{Relay, RelayError};
 use crate::domain::ids::EntryPlace;
+use crate::faults::crash_points::{self, crash_point};
+use crate::faults::mutants::{self, mutant};
 use crate::outbox::messages::Messages;
 use crate::outbox::wait;
 use crate::platform::amqp::{AmqpError, Connection, PublishOutcome, Publisher};
-use crate::platform::faults::{self, crash_point};
+use crate::platform::health::Part;
 use crate::platform::metrics;
-use crate::platform::mutants::{self, mutant};
 use crate::platform::postgres::{Lease, Work};
 use crate::platform::time::Backoff;
-use crate::store::outbox::{self, OutboxRow, Road, RowContent};
+use crate::store::outbox::{self, OutboxRow, RowContent};
 
 /// The reading and removing of rows.
 const RELAY: Work = Work::of("outbox.relay");
 
-/// The shortest rest, after rows were due. More may be due soon: a replay is fed in small steps. The rest doubles until it is the usual one.
-const REST_MIN: Duration = Duration::from_millis(20);
-
 pub(super) struct Session<'a> {
     relay: &'a Relay,
-    road: Road,
     connection: &'a Connection,
-    roads: &'a RoadHealth<'a>,
     publisher: Publisher,
     flight: Flight,
     /// One connection for as long as rows are in the air: their ids mean nothing in a ledger that was restored meanwhile. Where it is lost, so is
-    /// the session, and with it everything that was known of that ledger. The road that is always in use keeps it, the other one borrows.
+    /// the session, and with it everything that was known of that ledger.
     db: Option<Lease>,
     began: Instant,
-    /// The time at which the session looks by itself; `rest` is how long it rested before.
+    /// The time at which the session looks by itself.
     poll_at: Instant,
-    rest: Duration,
     /// A message was refused: nothing more leaves on this channel, see `renew`.
     refused: bool,
     /// The broker's alarm was last seen then: what waits for a confirm has waited in vain until here.
@@ -50,25 +44,17 @@ pub(super) struct Session<'a> {
 }
 
 impl<'a> Session<'a> {
-    pub async fn open(
-        relay: &'a Relay,
-        road: Road,
-        connection: &'a Connection,
-        roads: &'a RoadHealth<'a>,
-    ) -> Result<Self, RelayError> {
+    pub async fn open(relay: &'a Relay, connection: &'a Connection) -> Result<Self, RelayError> {
         let publisher = Publisher::open(connection).await?;
         let now = Instant::now();
         Ok(Self {
             relay,
-            road,
             connection,
-            roads,
             publisher,
             flight: Flight::new(relay.window),
             db: None,
             began: now,
             poll_at: now + relay.poll,
-            rest: relay.poll,
             refused: false,
             blocked: None,
             kinds: VecDeque::new(),
@@ -82,7 +68,7 @@ impl<'a> Session<'a> {
         loop {
             if self.connection.is_blocked() {
                 self.blocked = Some(Instant::now());
-                self.roads.set(self.road, Some("the broker has raised an alarm and takes no messages"));
+                self.say_ill("the broker has raised an alarm and takes no messages");
                 if wait(self.relay.poll, stop).await {
                     return Ok(());
                 }
@@ -91,7 +77,7 @@ impl<'a> Session<'a> {
             if self.take_confirms().await? {
                 backoff.reset();
             }
-            if self.road == Road::Ready && self.flight.wants_horizon(self.began.elapsed()) {
+            if self.flight.wants_horizon(self.began.elapsed()) {
                 let horizon = leased(&mut self.db, self.relay).await?.run(outbox::horizon).await?;
                 self.flight.horizon(horizon, self.began.elapsed());
             }
@@ -129,9 +115,6 @@ impl<'a> Session<'a> {
 
     /// Waits until there is something to do.
     async fn rest(&mut self, stop: &CancellationToken) -> Result<(), RelayError> {
-        if self.road == Road::Due && self.flight.is_idle() {
-            self.db = None;
-        }
         let now = Instant::now();
         let pause = self.flight.wakes_at().map(|at| self.began + at).filter(|at| *at > now);
         let confirm_by = self
@@ -143,7 +126,7 @@ impl<'a> Session<'a> {
         // Nothing is lost by what is dropped here: the publisher keeps the confirms, the bell its ring.
         tokio::select! {
             confirmed = self.publisher.confirmed() => outcomes = Some(confirmed?),
-            () = self.relay.handover.rung(), if self.road == Road::Ready => self.flight.stir(),
+            () = self.relay.handover.rung() => self.flight.stir(),
             () = tokio::time::sleep_until(until) => {}
             () = stop.cancelled(), if !self.told => {}
         }
@@ -166,30 +149,24 @@ impl<'a> Session<'a> {
 
     /// Reads a part and publishes it.
     async fn send(&mut self, read: &Read) -> Result<(), RelayError> {
-        let (road, relay) = (self.road, self.relay);
+        let relay = self.relay;
         let db = leased(&mut self.db, relay).await?;
-        let rows = db.run(async |db| outbox::rows(db, road, read).await).await?;
-        self.rest = match road {
-            // It is woken by whoever writes a row.
-            Road::Ready => relay.poll,
-            Road::Due if rows.is_empty() => (self.rest * 2).min(relay.poll),
-            Road::Due => REST_MIN.min(relay.poll),
-        };
-        self.poll_at = Instant::now() + self.rest;
+        let rows = db.run(async |db| outbox::rows(db, read).await).await?;
+        self.poll_at = Instant::now() + relay.poll;
         let taken = self.flight.take(read, rows);
         if taken.is_empty() {
             return Ok(());
         }
         let known = relay.handover.take(relay.postgres.connections(), &entry_places(&taken));
-        let mut made = db.run(async |db| Messages::of(&taken, db, known, road).await).await?;
+        let mut made = db.run(async |db| Messages::of(&taken, db, known).await).await?;
         for id in &made.broken {
             let why = "a message cannot be made: its journal entry is missing or unreadable; run `fis verify`";
             tracing::error!(outbox.id = id, "{why}");
-            self.roads.set(road, Some(why));
+            relay.health.away(Part::BrokerOut, why);
         }
         let leaving = self.flight.depart(taken, &made.broken, self.began.elapsed());
         metrics::unconfirmed(count(made.broken.len()));
-        metrics::tenants_waiting(road.name(), self.flight.troubled());
+        metrics::tenants_waiting(self.flight.troubled());
         if leaving.is_empty() {
             return Ok(());
         }
@@ -197,7 +174,7 @@ impl<'a> Session<'a> {
         self.publisher.send(leaving.iter().filter_map(|row| made.take(row)).collect());
         if mutant(mutants::MARK_BEFORE_CONFIRM) {
             let sent: Vec<i64> = leaving.iter().map(|row| row.id).collect();
-            db.run(async |db| outbox::remove(db, road, &sent).await).await?;
+            db.run(async |db| outbox::remove(db, &sent).await).await?;
         }
         Ok(())
     }
@@ -216,7 +193,7 @@ impl<'a> Session<'a> {
     }
 
     async fn confirm(&mut self, parts: Vec<Vec<PublishOutcome>>) -> Result<(), RelayError> {
-        crash_point(faults::AFTER_PUBLISH);
+        crash_point(crash_points::AFTER_PUBLISH);
         let (mut done, mut again) = (Vec::new(), 0);
         for outcomes in parts {
             let part = self.flight.confirm(&outcomes, self.began.elapsed());
@@ -232,11 +209,11 @@ impl<'a> Session<'a> {
         metrics::unconfirmed(count(again));
         if !done.is_empty() {
             // Confirmed, then removed. A crash in between sends these again, with the same ids and bytes.
-            let (db, road) = (leased(&mut self.db, self.relay).await?, self.road);
-            db.run(async |db| outbox::remove(db, road, &done).await).await?;
+            let db = leased(&mut self.db, self.relay).await?;
+            db.run(async |db| outbox::remove(db, &done).await).await?;
             self.flight.removed(&done);
         }
-        metrics::tenants_waiting(self.road.name(), self.flight.troubled());
+        metrics::tenants_waiting(self.flight.troubled());
         if self.flight.troubled() == 0 {
             self.say_well();
         }
@@ -253,14 +230,18 @@ impl<'a> Session<'a> {
                     "the broker refused a message: a queue is full or has lost its majority".to_owned()
                 }
             };
-            tracing::warn!(road = self.road.name(), "{why}");
-            self.roads.set(self.road, Some(&why));
+            tracing::warn!("{why}");
+            self.say_ill(&why);
             break;
         }
     }
 
     fn say_well(&self) {
-        self.roads.set(self.road, None);
+        self.relay.health.back(Part::BrokerOut);
+    }
+
+    fn say_ill(&self, why: &str) {
+        self.relay.health.away(Part::BrokerOut, why);
     }
 }
 

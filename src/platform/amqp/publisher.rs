@@ -15,7 +15,7 @@ use tokio::time::Instant;
 use super::connection::within;
 use super::message::{OutMessage, short};
 use super::{AmqpError, Connection};
-use crate::platform::mutants::{self, mutant};
+use crate::faults::mutants::{self, mutant};
 
 /// The outcome of a published message.
 #[derive(Debug, Clone, PartialEq, Eq)]

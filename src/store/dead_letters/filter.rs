@@ -7,10 +7,12 @@ use rust_decimal::Decimal;
 /// The choice by state.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub enum Scope {
-    /// Parked or on their way back.
+    /// Parked or replaying.
     #[default]
     Open,
+    /// Parked in the table: also what a running replay has before itself.
     Parked,
+    /// Held by a replay, or before a running one.
     Replaying,
     Resolved,
     Discarded,
@@ -23,7 +25,16 @@ impl Scope {
         match self {
             Self::Open => "status in ('parked', 'replaying')",
             Self::Parked => "status = 'parked'",
-            Self::Replaying => "status = 'replaying'",
+            // As one list of ids, which PostgreSQL joins whichever side is the longer one.
+            Self::Replaying => {
+                "status in ('parked', 'replaying')
+                 and id in (select d.id from fis_dead_letter d where d.status = 'replaying'
+                            union all
+                            select place.letter_id
+                              from fis_replay r
+                              join fis_replay_letter place on place.replay_id = r.id and place.n > r.decided
+                             where r.state = 'running')"
+            }
             Self::Resolved => "status = 'resolved'",
             Self::Discarded => "status = 'discarded'",
             Self::All => "true",

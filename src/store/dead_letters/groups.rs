@@ -151,10 +151,8 @@ pub async fn dated_between(
     // A letter whose replay is held is among the letters.
     let held = sqlx::query_as(
         "select currency, count(*), sum(amount)
-           from fis_held h
-          where tenant_id = $1 and event_date between $2 and $3
-            and not exists (select from fis_dead_letter d
-                             where d.tenant_id = h.tenant_id and d.event_id = h.event_id and d.status = 'replaying')
+           from fis_held
+          where tenant_id = $1 and event_date between $2 and $3 and letter_id is null
           group by currency
           order by currency nulls last",
     );

@@ -1,6 +1,5 @@
 //! `fis_dead_letter` and `fis_entry_edit`: messages that could not be booked, and the record of entries that were booked from an edited copy.
-//! `write` is the one file that writes them, apart from `replays::send`, which moves letters on their way in the statement that carries
-//! them; the others read. `filter` is the condition that every looking and choosing statement shares.
+//! `write` is the one file that writes them; the others read. `filter` is the condition that every looking and choosing statement shares.
 
 mod filter;
 mod groups;
@@ -11,11 +10,9 @@ mod write;
 pub(in crate::store) use filter::PARAMETERS;
 pub use filter::{Filter, Scope};
 pub use groups::{GroupMoney, GroupName, OpenLetters, Sums, dated_between, groups, open_by_reason, open_letters, sums};
-pub use posting::{KnownLetter, ReplayedLetter, lock_known, lock_replayed, lock_resolved};
-pub use read::{
-    EventLetter, Letter, Sort, Whole, list, lock_chosen, lock_replaying, of_event, prunable, removed, whole, whole_page,
-};
+pub use posting::{KnownLetter, LockedLetter, lock_known, lock_letters, lock_resolved};
+pub use read::{EventLetter, Letter, Sort, Whole, list, lock_chosen, of_event, prunable, whole, whole_page};
 pub use write::{
-    Ended, LetterRow, Moved, Resolved, Written, discard, insert_unrecorded, park_again, prune, resolve, set_deliveries,
-    supersede, upsert_given_up, upsert_rejected,
+    Ended, LetterRow, Moved, Resolved, Written, discard, hold, insert_unrecorded, park_again, prune, resolve,
+    set_deliveries, supersede, upsert_given_up, upsert_rejected,
 };

@@ -39,28 +39,23 @@ pub async fn lock_resolved(db: &mut PgConnection, ids: &[&str]) -> Result<Vec<St
     .await
 }
 
-/// A letter whose replay has come.
+/// A letter whose turn has come.
 #[derive(Debug, sqlx::FromRow)]
-pub struct ReplayedLetter {
-    /// The content id that was asked for: the letter's own, or that of an edited copy.
+pub struct LockedLetter {
     pub id: String,
-    pub open: bool,
+    pub status: LetterStatus,
     pub received_on: Option<NaiveDate>,
+    /// The last replay that decided it.
+    pub replay_id: Option<i64>,
 }
 
-/// The letters that messages with these content ids are replays of, locked, in the order of the letters' own ids. Several letters may have
-/// been edited into one message.
+/// The letters among these ids that are there, locked.
 ///
 /// # Errors
 /// The database is away.
-pub async fn lock_replayed(db: &mut PgConnection, ids: &[&str]) -> Result<Vec<ReplayedLetter>, sqlx::Error> {
+pub async fn lock_letters(db: &mut PgConnection, ids: &[&str]) -> Result<Vec<LockedLetter>, sqlx::Error> {
     sqlx::query_as(
-        "select wanted.id, d.status in ('parked', 'replaying') as open, d.received_on
-           from unnest($1::text[]) as wanted (id)
-           left join fis_dead_letter_edit e on e.copy_id = wanted.id
-           join fis_dead_letter d on d.id = coalesce(e.letter_id, wanted.id)
-          order by d.id
-            for update of d",
+        "select id, status, received_on, replay_id from fis_dead_letter where id = any($1) order by id for update",
     )
     .bind(ids)
     .fetch_all(db)

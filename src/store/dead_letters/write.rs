@@ -13,7 +13,7 @@ use super::posting::lock_resolved;
 use crate::domain::chain::ChainedEntry;
 use crate::domain::dead_letter::DeadLetter;
 use crate::domain::ids::{EventId, EventType, TenantId, entry_id};
-use crate::domain::letter::Resolution;
+use crate::domain::letter::{LetterStatus, Resolution};
 use crate::domain::money::Worth;
 
 /// A letter to write down. A batch has each letter once: an upsert cannot touch a row twice.
@@ -28,23 +28,29 @@ pub struct LetterRow<'a> {
     pub event_date: Option<NaiveDate>,
     /// The broker's count of deliveries before this one.
     pub deliveries: i64,
+    /// The replay that was rejected.
+    pub replay_id: Option<i64>,
 }
 
 /// The beginning of every statement that writes letters down; what is to happen to a known one follows.
 const INSERT: &str = "insert into fis_dead_letter as d
              (id, tenant_id, event_id, event_type, routing_key, lane, reason, detail, attempts, amount, currency,
               message_id, correlation_id, properties, body, payload_hash, received_on, event_date, deliveries,
-              first_seen_at, last_seen_at)
-         select *, $20, $20
+              replay_id, first_seen_at, last_seen_at)
+         select *, $21, $21
            from unnest($1::text[], $2::text[], $3::text[], $4::text[], $5::text[], $6::text[], $7::text[], $8::text[],
                        $9::integer[], $10::numeric[], $11::text[], $12::text[], $13::text[], $14::text[], $15::bytea[],
-                       $16::text[], $17::date[], $18::date[], $19::bigint[])";
+                       $16::text[], $17::date[], $18::date[], $19::bigint[], $20::bigint[])";
 
-/// The conflict clause for a message that comes again: it is one more attempt of its letter, and opens the letter again.
+/// The conflict clause for a message that comes again: it is one more attempt of its letter, and opens the letter again; one whose edited copy is held
+/// goes on waiting with that.
 const OPEN_AGAIN: &str = "on conflict (id)
              do update set reason = excluded.reason, detail = excluded.detail, attempts = d.attempts + excluded.attempts,
-                           status = 'parked', resolved_as = null, entry_id = null, settled_at = null,
+                           status = case when d.status = 'replaying' and exists (select from fis_held h where h.letter_id = d.id)
+                                         then 'replaying' else 'parked' end,
+                           resolved_as = null, entry_id = null, settled_at = null,
                            last_seen_at = excluded.last_seen_at,
+                           replay_id = coalesce(excluded.replay_id, d.replay_id),
                            received_on = case d.status when 'resolved' then excluded.received_on else d.received_on end,
                            event_date = coalesce(d.event_date, excluded.event_date)";
 
@@ -73,6 +79,7 @@ fn bind<'q>(
         .bind(column!(rows, row => row.received_on))
         .bind(column!(rows, row => row.event_date))
         .bind(column!(rows, row => row.deliveries))
+        .bind(column!(rows, row => row.replay_id))
         .bind(now)
 }
 
@@ -163,7 +170,7 @@ async fn insert_and_count(
         "with written as (
              {INSERT}
              {conflict}
-           returning d.id, d.tenant_id, d.amount, d.currency, d.xmax = 0 or d.id = any($21) as fresh),
+           returning d.id, d.tenant_id, d.amount, d.currency, d.xmax = 0 or d.id = any($22) as fresh),
          counted as (
              insert into fis_received as r (tenant_id, received_on, outcome, currency, events, amount)
              select *
@@ -200,69 +207,71 @@ pub async fn set_deliveries(db: &mut PgConnection, deliveries: &[(&str, i64)]) -
     Ok(())
 }
 
-/// A replay that came to an end.
+/// A letter whose event came to an end.
 #[derive(Debug)]
 pub struct Ended<'a> {
-    /// The content id of its message: the letter's own, or that of an edited copy.
     pub id: &'a str,
+    /// The edited copy that was decided instead of the original.
+    pub edit_no: Option<i32>,
     pub entry_id: Option<&'a str>,
     pub how: Resolution,
 }
 
-/// A letter that is resolved now, and was counted on its day.
+/// A letter that is resolved now.
 #[derive(Debug)]
 pub struct Resolved {
-    pub tenant_id: TenantId,
-    pub received_on: NaiveDate,
+    pub id: String,
+    /// The tenant and the day under which it was counted.
+    pub counted: Option<(TenantId, NaiveDate)>,
     pub money: Worth,
-    pub entry_id: Option<String>,
     pub how: Resolution,
 }
 
-/// Resolves the letters whose replays came to an end, and records the edits that were booked. Returns those that are counted, in id order.
+/// Resolves the letters in one of these states whose events came to an end, and records the edits that were booked. Returns them in id order.
 ///
 /// # Errors
 /// The database is away.
 pub async fn resolve(
     db: &mut PgConnection,
     ended: &[Ended<'_>],
+    states: &[LetterStatus],
+    replay: Option<i64>,
     now: DateTime<Utc>,
 ) -> Result<Vec<Resolved>, sqlx::Error> {
-    // Delivered twice in one batch it is posted and its own duplicate: `posted` comes first.
     let rows = sqlx::query(
-        "with done (id, entry_id, outcome) as (select * from unnest($1::text[], $2::text[], $3::text[])),
-              own as (select distinct on (1) coalesce(e.letter_id, done.id) as id, done.entry_id, done.outcome, e.edit_no
-                        from done
-                        left join fis_dead_letter_edit e on e.copy_id = done.id
-                       order by 1, done.outcome desc, e.edit_no desc),
+        "with done (id, edit_no, entry_id, outcome) as (
+                  select * from unnest($1::text[], $2::integer[], $3::text[], $4::text[])),
               resolved as (update fis_dead_letter d
-                              set status = 'resolved', resolved_as = own.outcome, entry_id = own.entry_id, settled_at = $4
-                             from own
-                            where d.id = own.id and d.status in ('parked', 'replaying')
-                        returning d.id, d.tenant_id, d.received_on, d.amount, d.currency, own.entry_id, own.outcome, own.edit_no),
+                              set status = 'resolved', resolved_as = done.outcome, entry_id = done.entry_id, settled_at = $5,
+                                  replay_id = coalesce($6, d.replay_id)
+                             from done
+                            where d.id = done.id and d.status = any($7)
+                        returning d.id, d.tenant_id, d.received_on, d.amount, d.currency, done.entry_id, done.outcome, done.edit_no),
               edited as (insert into fis_entry_edit (entry_id, letter_id, edit_no, edited_by, why, edited_at)
                          select r.entry_id, e.letter_id, e.edit_no, e.edited_by, e.why, e.edited_at
                            from resolved r
                            join fis_dead_letter_edit e on e.letter_id = r.id and e.edit_no = r.edit_no
                           where r.outcome = 'posted'
                              on conflict do nothing)
-         select tenant_id, received_on, amount, currency, entry_id, outcome
+         select id, tenant_id, received_on, amount, currency, outcome
            from resolved
-          where received_on is not null
           order by id",
     )
     .bind(column!(ended, ended => ended.id))
+    .bind(column!(ended, ended => ended.edit_no))
     .bind(column!(ended, ended => ended.entry_id))
     .bind(column!(ended, ended => ended.how.as_str()))
     .bind(now)
+    .bind(replay)
+    .bind(column!(states, state => state.as_str()))
     .fetch_all(db)
     .await?;
     let resolved = |row: &sqlx::postgres::PgRow| {
+        let day: Option<NaiveDate> = row.try_get("received_on")?;
         Ok(Resolved {
-            tenant_id: rows::tenant(row)?,
-            received_on: row.try_get("received_on")?,
+            id: row.try_get("id")?,
+            counted: day.map(|day| Ok::<_, sqlx::Error>((rows::tenant(row)?, day))).transpose()?,
             money: rows::worth(row)?,
-            entry_id: row.try_get("entry_id")?,
             how: row.try_get("outcome")?,
         })
     };
@@ -310,13 +319,26 @@ pub async fn supersede(
     rows.iter().map(moved).collect()
 }
 
-/// Parks letters again that were on their way.
+/// Lets letters wait whose events are held.
 ///
 /// # Errors
 /// The database is away.
-pub async fn park_again(db: &mut PgConnection, ids: &[String]) -> Result<u64, sqlx::Error> {
-    let parked = sqlx::query("update fis_dead_letter set status = 'parked' where id = any($1)");
-    Ok(parked.bind(ids).execute(db).await?.rows_affected())
+pub async fn hold(db: &mut PgConnection, ids: &[&str], replay: Option<i64>) -> Result<(), sqlx::Error> {
+    let held = "update fis_dead_letter set status = 'replaying', replay_id = coalesce($2, replay_id)
+                 where id = any($1) and status = 'parked'";
+    sqlx::query(held).bind(ids).bind(replay).execute(db).await?;
+    Ok(())
+}
+
+/// Parks letters again whose events are not held any more, or not with them, and did not come to an end either. Returns the replays that held them.
+///
+/// # Errors
+/// The database is away.
+pub async fn park_again(db: &mut PgConnection, ids: &[&str]) -> Result<Vec<i64>, sqlx::Error> {
+    let parked = "update fis_dead_letter set status = 'parked' where id = any($1) and status = 'replaying'
+               returning replay_id";
+    let replays: Vec<Option<i64>> = sqlx::query_scalar(parked).bind(ids).fetch_all(db).await?;
+    Ok(replays.into_iter().flatten().collect())
 }
 
 /// Gives letters up for good.

@@ -8,7 +8,7 @@ use sqlx::{PgConnection, Row};
 use super::read;
 use crate::domain::ids::{EventId, EventKey, TenantId};
 use crate::domain::receipt::{Original, Posted, Receipt};
-use crate::platform::mutants::{self, mutant};
+use crate::faults::mutants::{self, mutant};
 use crate::store::rows;
 
 /// The events of a batch that are posted, and whether anything at all is held, for whomever: mostly nothing is, and every batch asks. Each

@@ -1,13 +1,12 @@
-//! `fis_replay` and `fis_replay_letter`: frozen selections and how far each is sent. A filter becomes numbered places, a place is sent or
-//! skipped once; the selection itself never changes. `write` is the one file that writes them.
+//! `fis_replay` and `fis_replay_letter`: frozen selections, and how far the service is with each. A filter becomes numbered places; the
+//! selection itself never changes. Whoever acts on a replay moves its state here, under the lock of its row.
 
 mod read;
+pub mod step;
 mod write;
 
-pub use read::{
-    Places, Replay, ReplayLine, Turn, TurnLetter, Unresolved, find, lock_turns, money, newest, places, unresolved,
-};
+pub use read::{Progress, Replay, ReplayLine, Watched, find, money, newest, progress};
 pub use write::{
-    Border, ReplayPace, Sending, analyze, begin_selection, forget_selections, forget_waiting, freeze_edited,
-    freeze_part, insert, send, set_letters, set_state, skip_waiting, withdraw,
+    Border, ReplayPace, StepVerdicts, advance, analyze, begin_selection, count_death, count_failed, forget_places,
+    forget_selections, freeze_edited, freeze_part, insert, pause, resume, set_letters, start, stop,
 };

@@ -1,17 +1,20 @@
-//! The writing of `fis_replay` and `fis_replay_letter`: a replay begins, its selection is frozen part by part, its places are sent or skipped,
-//! and it ends. `send` is the one statement that writes letters, places and the outbox together.
+//! The writing of `fis_replay` and `fis_replay_letter` by hand: a replay begins, its selection is frozen part by part, and its state is moved.
+//! A state moves from where it was found under the row's lock, and not from anywhere else; letters are never touched here.
 
 use chrono::{DateTime, Utc};
 use sqlx::PgConnection;
 
 use super::super::column;
 use super::super::dead_letters::{Filter, PARAMETERS};
+use super::super::error::StoreError;
 use super::super::letter_edits::StoredEdit;
+use super::read::{COLUMNS, Replay, missing};
+use super::step::ReplayTurn;
 use crate::domain::letter::ReplayState;
 use crate::domain::operator::Operator;
 
-/// The manner in which a replay is sent.
-#[derive(Debug, Clone, Copy, Default)]
+/// The manner in which a replay runs.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct ReplayPace {
     pub canary: bool,
     pub rate: Option<i32>,
@@ -129,13 +132,21 @@ pub async fn freeze_edited(db: &mut PgConnection, replay: i64, edits: &[StoredEd
     Ok(())
 }
 
-/// Writes down how many letters were selected.
+/// Writes down how many letters were selected; a selection of nothing is done at once.
 ///
 /// # Errors
 /// The database is away.
 pub async fn set_letters(db: &mut PgConnection, replay: i64, letters: i64) -> Result<(), sqlx::Error> {
-    let counted = sqlx::query("update fis_replay set letters = $2 where id = $1");
-    counted.bind(replay).bind(letters).execute(db).await?;
+    sqlx::query(
+        "update fis_replay
+            set letters = $2::bigint, state = case when $2 = 0 then 'done' else state end,
+                ended_at = case when $2 = 0 then now() end
+          where id = $1",
+    )
+    .bind(replay)
+    .bind(letters)
+    .execute(db)
+    .await?;
     Ok(())
 }
 
@@ -148,46 +159,79 @@ pub async fn analyze(db: &mut PgConnection) -> Result<(), sqlx::Error> {
     Ok(())
 }
 
-/// Moves a replay into a state; one that is done or cancelled has ended.
+/// The replay with its row locked, so that its state stays what it is until the commit.
+///
+/// # Errors
+/// There is none, it is in none of these states, or the database is away.
+async fn lock(db: &mut PgConnection, id: i64, states: &[ReplayState]) -> Result<Replay, StoreError> {
+    let lock = format!("select {COLUMNS} from fis_replay where id = $1 for update");
+    let replay: Option<Replay> = sqlx::query_as(&lock).bind(id).fetch_optional(db).await?;
+    let replay = replay.ok_or_else(|| missing(id))?;
+    match states.contains(&replay.state) {
+        true => Ok(replay),
+        false => Err(StoreError::ReplayIs { id, state: replay.state }),
+    }
+}
+
+/// Lets the service take a replay that was chosen. Returns it as it was.
+///
+/// # Errors
+/// There is none, it is not chosen, or the database is away.
+pub async fn start(db: &mut PgConnection, id: i64) -> Result<Replay, StoreError> {
+    let chosen = lock(&mut *db, id, &[ReplayState::Chosen]).await?;
+    sqlx::query("update fis_replay set state = 'running' where id = $1").bind(id).execute(db).await?;
+    Ok(chosen)
+}
+
+/// Halts a running replay. Returns it as it was.
+///
+/// # Errors
+/// There is none, it does not run, or the database is away.
+pub async fn pause(db: &mut PgConnection, id: i64, note: &str) -> Result<Replay, StoreError> {
+    let running = lock(&mut *db, id, &[ReplayState::Running]).await?;
+    let paused = sqlx::query("update fis_replay set state = 'paused', note = $2 where id = $1");
+    paused.bind(id).bind(note).execute(db).await?;
+    Ok(running)
+}
+
+/// Lets a paused replay go on in another manner. What the manner leaves open stays as it was. Returns the replay as it goes on.
+///
+/// # Errors
+/// There is none, it is not paused, or the database is away.
+pub async fn resume(db: &mut PgConnection, id: i64, manner: ReplayPace) -> Result<Replay, StoreError> {
+    lock(&mut *db, id, &[ReplayState::Paused]).await?;
+    let resumed = format!(
+        "update fis_replay
+            set state = 'running', note = null, deaths = 0, canary = canary or $2, rate = coalesce($3, rate),
+                max_failures = coalesce($4, max_failures)
+          where id = $1
+      returning {COLUMNS}"
+    );
+    let resumed = sqlx::query_as(&resumed).bind(id).bind(manner.canary).bind(manner.rate).bind(manner.max_failures);
+    Ok(resumed.fetch_one(db).await?)
+}
+
+/// Gives a replay up that has not ended. Returns it as it was.
+///
+/// # Errors
+/// There is none, it has ended, or the database is away.
+pub async fn stop(db: &mut PgConnection, id: i64, note: &str) -> Result<Replay, StoreError> {
+    let going = lock(&mut *db, id, &[ReplayState::Chosen, ReplayState::Running, ReplayState::Paused]).await?;
+    let stopped = sqlx::query("update fis_replay set state = 'stopped', note = $2, ended_at = now() where id = $1");
+    stopped.bind(id).bind(note).execute(db).await?;
+    Ok(going)
+}
+
+/// Removes the places of a selection.
 ///
 /// # Errors
 /// The database is away.
-pub async fn set_state(db: &mut PgConnection, replay: i64, state: ReplayState) -> Result<(), sqlx::Error> {
-    sqlx::query(
-        "update fis_replay set state = $2, ended_at = case when $2 in ('done', 'cancelled') then now() end where id = $1",
-    )
-    .bind(replay)
-    .bind(state)
-    .execute(db)
-    .await?;
+pub async fn forget_places(db: &mut PgConnection, replay: i64) -> Result<(), sqlx::Error> {
+    sqlx::query("delete from fis_replay_letter where replay_id = $1").bind(replay).execute(db).await?;
     Ok(())
 }
 
-/// Removes the places that wait.
-///
-/// # Errors
-/// The database is away.
-pub async fn forget_waiting(db: &mut PgConnection, replay: i64) -> Result<(), sqlx::Error> {
-    sqlx::query("delete from fis_replay_letter where replay_id = $1 and state = 'waiting'")
-        .bind(replay)
-        .execute(db)
-        .await?;
-    Ok(())
-}
-
-/// Skips the places that wait, so that a command that still feeds the replay finds nothing more to send.
-///
-/// # Errors
-/// The database is away.
-pub async fn skip_waiting(db: &mut PgConnection, replay: i64) -> Result<(), sqlx::Error> {
-    sqlx::query("update fis_replay_letter set state = 'skipped' where replay_id = $1 and state = 'waiting'")
-        .bind(replay)
-        .execute(db)
-        .await?;
-    Ok(())
-}
-
-/// Removes the selections of replays that ended long ago and of which everything was heard; that there was one stays on record.
+/// Removes the selections of replays that ended long ago and of which nothing is held any more; that there was one stays on record.
 ///
 /// # Errors
 /// The database is away.
@@ -203,77 +247,84 @@ pub async fn forget_selections(db: &mut PgConnection, older_than: DateTime<Utc>)
     Ok(())
 }
 
-/// A letter that is sent, and the message that carries it.
-#[derive(Debug)]
-pub struct Sending {
-    pub n: i64,
-    pub letter_id: String,
-    pub edit_no: Option<i32>,
-    pub properties: String,
-    pub message_id: String,
+/// The verdicts of a step, counted.
+#[derive(Debug, Clone, Copy, Default)]
+pub struct StepVerdicts {
+    /// Places whose letters were decided, one way or the other.
+    pub decided: i64,
+    pub failed: i64,
+    pub held: i64,
 }
 
-/// Moves the letters, marks their places and puts their messages into the outbox: one statement, each letter found once. The bodies never
-/// leave the database.
+/// Moves the replay on behind a step. It is done with its last place, and paused where more failed than may, or where the canary may
+/// only succeed later.
 ///
 /// # Errors
 /// The database is away.
-pub async fn send(
-    db: &mut PgConnection,
-    replay: i64,
-    sent: &[Sending],
-    skipped: &[i64],
-    exchange: &str,
-) -> Result<(), sqlx::Error> {
+pub async fn advance(db: &mut PgConnection, turn: &ReplayTurn, verdicts: StepVerdicts) -> Result<(), sqlx::Error> {
+    let skipped = turn.to - turn.from - verdicts.decided;
     sqlx::query(
-        "with sent as (
-             select *
-               from unnest($2::text[], $3::bigint[], $4::text[], $5::text[], $6::integer[])
-                 as s (id, n, properties, message_id, edit_no)),
-         moved as (
-             update fis_dead_letter d
-                set status = 'replaying', replay_id = $1
-               from sent s
-              where d.id = s.id
-          returning d.id, d.tenant_id, d.routing_key, d.body, s.n, s.properties, s.message_id as sent_id, s.edit_no),
-         place (n, state) as (
-             select n, 'sent' from sent
-              union all
-             select unnest($7::bigint[]), 'skipped'),
-         marked as (
-             update fis_replay_letter r
-                set state = place.state
-               from place
-              where r.replay_id = $1 and r.n = place.n
-                -- Another command that feeds the same replay may have sent it meanwhile.
-                and r.state = 'waiting')
-         insert into fis_outbox (tenant_id, exchange, routing_key, message_id, properties, body, due_at)
-         select m.tenant_id, $8, m.routing_key, m.sent_id, m.properties, coalesce(e.body, m.body), now()
-           from moved m
-           left join fis_dead_letter_edit e on e.letter_id = m.id and e.edit_no = m.edit_no
-          order by m.n",
+        "update fis_replay r
+            set decided = least($2, letters), skipped = skipped + $3, failed = failed + $4, deaths = 0,
+                state = case when $2 >= letters then 'done'
+                             when failed + $4 > max_failures or $5 then 'paused'
+                             else state end,
+                note = case when $2 >= letters then null
+                            when failed + $4 > max_failures then 'more than ' || max_failures || ' failed again'
+                            when $5 then 'the canary is held and may succeed later'
+                            else note end,
+                ended_at = case when $2 >= letters then now() end
+          where id = $1",
     )
-    .bind(replay)
-    .bind(column!(sent, one => one.letter_id.as_str()))
-    .bind(column!(sent, one => one.n))
-    .bind(column!(sent, one => one.properties.as_str()))
-    .bind(column!(sent, one => one.message_id.as_str()))
-    .bind(column!(sent, one => one.edit_no))
+    .bind(turn.replay_id)
+    .bind(turn.to)
     .bind(skipped)
-    .bind(exchange)
+    .bind(verdicts.failed)
+    .bind(turn.canary && verdicts.held > 0)
     .execute(db)
     .await?;
     Ok(())
 }
 
-/// Takes messages back that have not left yet.
+/// Deaths without a step in between after which a replay is paused.
+const DEATHS_MAX: i32 = 5;
+
+/// Counts the death of the instance that followed the inbox. A replay that has not come on by a step through several deaths is paused: one of its
+/// letters may be what ends the service, and nobody else is to suffer for it.
 ///
 /// # Errors
 /// The database is away.
-pub async fn withdraw(db: &mut PgConnection, message_ids: &[String]) -> Result<(), sqlx::Error> {
-    sqlx::query("delete from fis_outbox where due_at is not null and message_id = any($1)")
-        .bind(message_ids)
-        .execute(db)
-        .await?;
+pub async fn count_death(db: &mut PgConnection) -> Result<(), sqlx::Error> {
+    sqlx::query(
+        "update fis_replay
+            set deaths = deaths + 1,
+                state = case when deaths + 1 >= $1 then 'paused' else state end,
+                note = case when deaths + 1 >= $1
+                            then 'the service died ' || $1 || ' times at the letters behind place ' || decided else note end
+          where state = 'running'",
+    )
+    .bind(DEATHS_MAX)
+    .execute(db)
+    .await?;
+    Ok(())
+}
+
+/// Counts letters that were held and are rejected now, each for its replay.
+///
+/// # Errors
+/// The database is away.
+pub async fn count_failed(db: &mut PgConnection, replays: &[i64]) -> Result<(), sqlx::Error> {
+    if replays.is_empty() {
+        return Ok(());
+    }
+    sqlx::query(
+        "update fis_replay r
+            set failed = r.failed + news.failed
+           from (select id, count(*) as failed from unnest($1::bigint[]) as news (id) group by id) news
+          where r.id = news.id",
+    )
+    .bind(replays)
+    .execute(db)
+    .await?;
     Ok(())
 }

@@ -76,7 +76,7 @@ impl<'a> Places<'a> {
                 None => self.breach(case, format!("not held, though {reason}")),
             },
             [Fate::Reversal { of }] => self.reversal(number, *of, entry),
-            [Fate::Dead("attempts_exhausted")] => self.exhausted(number),
+            [Fate::Dead(reason @ "attempts_exhausted")] => self.dead_together(number, 0, reason),
             [Fate::Dead(reason)] => {
                 for message in self.messages[&(number, arrived[0])].clone() {
                     self.dead(message, &[reason], Some(number));
@@ -110,10 +110,13 @@ impl<'a> Places<'a> {
         for variant in arrived {
             let fate = &case.variants[*variant].fate;
             let is_posted = case.variants[*variant].payload_hash == entry.payload_hash;
+            if matches!(fate, Fate::Posted(_)) && !is_posted {
+                self.dead_together(number, *variant, "idempotency_conflict");
+                continue;
+            }
             for message in self.messages[&(number, *variant)].clone() {
                 match fate {
-                    Fate::Posted(_) if is_posted => self.not_dead(message, number),
-                    Fate::Posted(_) => self.dead(message, &["idempotency_conflict"], Some(number)),
+                    Fate::Posted(_) => self.not_dead(message, number),
                     // Resolved by the correction, or a conflict behind it.
                     _ => self.overtaken(message, number),
                 }
@@ -159,10 +162,7 @@ impl<'a> Places<'a> {
             return self.breach(case, format!("the reversals of {} are posted as {ids:?}", original.entry_id));
         }
         let Some(entry) = entry else {
-            for message in self.messages[&(number, 0)].clone() {
-                self.dead(message, &["already_reversed"], Some(number));
-            }
-            return;
+            return self.dead_together(number, 0, "already_reversed");
         };
         let mirrored: Vec<_> = self.snapshot.lines_of(original).iter().map(crate::model::Line::mirrored).collect();
         if self.snapshot.lines_of(entry) != mirrored {
@@ -178,17 +178,13 @@ impl<'a> Places<'a> {
         }
     }
 
-    /// A held event goes by one message, whichever was held last: one letter is enough.
-    fn exhausted(&mut self, number: usize) {
-        let case = &self.script.cases[number];
-        let messages = &self.messages[&(number, 0)];
-        let parked = messages.iter().any(|message| {
-            let message = &self.script.messages[*message];
-            let letters = self.letters.get(&(message.routing_key.as_str(), message.body.as_slice()));
-            letters.is_some_and(|letters| letters.iter().any(|letter| letter.reason == "attempts_exhausted"))
-        });
-        if !parked {
-            self.breach(case, "not dead-lettered as attempts_exhausted".to_owned());
+    /// Content that may have been held goes by one message, however often it came: one letter is enough.
+    fn dead_together(&mut self, number: usize, variant: usize, reason: &str) {
+        let messages = &self.messages[&(number, variant)];
+        let is_open = |letter: &&LetterRow| letter.status != "resolved" && letter.reason == reason;
+        if !messages.iter().any(|message| self.found(*message).iter().any(is_open)) {
+            let what = format!("none of the messages {messages:?} is parked for {reason}");
+            self.breach(&self.script.cases[number], what);
         }
     }
 

@@ -4,7 +4,7 @@
 use std::time::{Duration, Instant};
 
 use anyhow::Context;
-use fis::intake::Lane;
+use fis::domain::names::INGESTION_QUEUE;
 use fis::platform::amqp::{Connection, Consumer, Delivery};
 use futures::StreamExt;
 use sqlx::PgPool;
@@ -44,7 +44,7 @@ pub async fn all(sandbox: &Sandbox, events: usize, results: &mut Results) -> any
     posting(sandbox, events, results).await?;
     results.add("copy", copy(pool, events.min(COPY_EVENTS_MAX)).await?);
     results.add("publish", rate(events, orders::publish(sandbox, 0..events).await?));
-    results.add("consume", consume(sandbox, Lane::Live.queue(), events, |_| Ok(())).await?);
+    results.add("consume", consume(sandbox, INGESTION_QUEUE, events, |_| Ok(())).await?);
     let few = (events / 20).min(NAIVE_EVENTS_MAX);
     orders::publish(sandbox, 0..few).await?;
     results.add("naive", naive(sandbox, few).await?);
@@ -122,7 +122,7 @@ async fn next(consumer: &mut Consumer) -> anyhow::Result<Delivery> {
 async fn naive(sandbox: &Sandbox, events: usize) -> anyhow::Result<u64> {
     let pool = &sandbox.postgres.pool;
     let connection = Connection::open(&sandbox.config.amqp, "fis-bench").await?;
-    let mut consumer = Consumer::open(&connection, Lane::Live.queue(), PREFETCH).await?;
+    let mut consumer = Consumer::open(&connection, INGESTION_QUEUE, PREFETCH).await?;
     let mut chain = Chain::read(pool, &sandbox.name).await?;
     let started = Instant::now();
     for _ in 0..events {

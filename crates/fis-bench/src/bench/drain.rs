@@ -5,7 +5,7 @@ use std::time::{Duration, Instant};
 
 use anyhow::Context;
 use fis::domain::names;
-use fis::intake::Lane;
+use fis::domain::names::INGESTION_QUEUE;
 use fis::platform::amqp::Connection;
 use fis::platform::metrics;
 use fis::store::outbox;
@@ -104,7 +104,7 @@ pub async fn backlog(sandbox: &Sandbox, backlog: Backlog) -> anyhow::Result<Drai
 }
 
 /// Takes the relay's place at the broker, so that the service's own stands by.
-async fn own_relay(sandbox: &Sandbox) -> anyhow::Result<Connection> {
+pub async fn own_relay(sandbox: &Sandbox) -> anyhow::Result<Connection> {
     let connection = Connection::open(&sandbox.config.amqp, "fis-bench").await?;
     anyhow::ensure!(connection.try_own(names::RELAY_OWNER_QUEUE).await?, "another relay is at work");
     Ok(connection)
@@ -157,7 +157,7 @@ pub async fn stop(sandbox: &Sandbox, services: &mut [Service]) -> anyhow::Result
         stopped?;
     }
     let connection = Connection::open(&sandbox.config.amqp, "fis-bench").await?;
-    let left = connection.ready_count(Lane::Live.queue()).await?;
+    let left = connection.ready_count(INGESTION_QUEUE).await?;
     connection.close().await;
     anyhow::ensure!(left == 0, "{left} events were not acknowledged");
     Ok(())

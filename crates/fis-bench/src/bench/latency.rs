@@ -177,11 +177,12 @@ pub fn committed(looks: &[Look], seq: i64) -> anyhow::Result<Instant> {
     Ok(looks.get(seen).context("a commit that nobody saw")?.received)
 }
 
-/// Looks at the head of the chain until it is told to finish; keeps the last look at each state and the first at the next.
+/// Looks at the head of the chain until it is told to finish, and once more then: what was there by then is seen. Keeps the last look at each state and the first at the next.
 pub async fn look(pool: PgPool, finish: watch::Receiver<bool>) -> anyhow::Result<Vec<Look>> {
     let mut db = pool.acquire().await?;
     let mut looks: Vec<Look> = Vec::new();
-    while finish.has_changed().is_ok() {
+    loop {
+        let is_last = finish.has_changed().is_err();
         let sent = Instant::now();
         let seq = sqlx::query_scalar("select seq from fis_chain_head where tenant_id = $1")
             .bind(orders::TENANT)
@@ -193,9 +194,11 @@ pub async fn look(pool: PgPool, finish: watch::Receiver<bool>) -> anyhow::Result
             Some(last) if last.seq == seq => last.sent = look.sent,
             Some(_) | None => looks.push(look),
         }
+        if is_last {
+            return Ok(looks);
+        }
         tokio::time::sleep(LOOK).await;
     }
-    Ok(looks)
 }
 
 /// When each sequence arrived, the first time it did.

@@ -5,7 +5,7 @@ use std::cell::RefCell;
 use std::ops::Range;
 use std::time::{Duration, Instant};
 
-use fis::intake::Lane;
+use fis::domain::names::EVENTS_EXCHANGE;
 use fis::platform::amqp::{Connection, OutMessage, Properties, PublishOutcome, Publisher};
 use futures::future::try_join_all;
 use rust_decimal::Decimal;
@@ -63,7 +63,7 @@ impl Order<'_> {
 
     pub fn message(&self) -> OutMessage {
         OutMessage {
-            exchange: Lane::Live.exchange().to_owned(),
+            exchange: EVENTS_EXCHANGE.to_owned(),
             routing_key: "ecommerce.order.completed".to_owned(),
             message_id: self.message_id(),
             properties: Properties::default().with_content_type("application/json"),
@@ -89,6 +89,15 @@ pub async fn publish(sandbox: &Sandbox, numbers: Range<usize>) -> anyhow::Result
 
 pub async fn publish_heavy(sandbox: &Sandbox, numbers: Range<usize>) -> anyhow::Result<Duration> {
     publish_as(sandbox, numbers, |order| order.heavy()).await
+}
+
+/// Publishes orders in a currency for which the books have no rate.
+pub async fn publish_without_rate(sandbox: &Sandbox, numbers: Range<usize>) -> anyhow::Result<Duration> {
+    publish_as(sandbox, numbers, |order| OutMessage {
+        body: order.body().replace(r#""currency":"EUR""#, r#""currency":"SEK""#).into_bytes(),
+        ..order.message()
+    })
+    .await
 }
 
 async fn publish_as(

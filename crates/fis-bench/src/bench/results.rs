@@ -89,7 +89,7 @@ const fn limit(name: &'static str, label: &'static str) -> Rate {
 }
 
 /// Events per second, in the order they are shown.
-pub const RATES: [Rate; 23] = [
+pub const RATES: [Rate; 25] = [
     ours("drain", "drain: backlog to committed and acknowledged, the relay waiting"),
     ours("drain_beside", "the same with the relay at work beside it"),
     ours("drain_relay", "drain and relay: backlog to confirmed on the feed"),
@@ -111,7 +111,9 @@ pub const RATES: [Rate; 23] = [
     ours("backlog_drain", "drain of a long backlog, events of 1 KB"),
     ours("dlq_parking", "dead letters parked from their queue"),
     ours("dlq_replay", "dead letters replayed to resolved, while a live lane of 500/s is at work"),
-    ours("dlq_replay_rest", "the same without the live lane"),
+    ours("dlq_replay_relay", "the same without the live lane, the relay at work beside it"),
+    ours("dlq_replay_rest", "the same without the live lane, the relay waiting"),
+    ours("held_release", "held events posted, from the moment at which their rate came"),
     ours("dlq_drain", "drain in the same place, before them"),
 ];
 
@@ -137,7 +139,7 @@ pub struct Promise {
     pub bound: Bound,
 }
 
-pub const PROMISES: [Promise; 22] = [
+pub const PROMISES: [Promise; 23] = [
     Promise {
         label: "drain of the bare posting loop",
         name: "drain",
@@ -208,8 +210,13 @@ pub const PROMISES: [Promise; 22] = [
         bound: Bound::Ratio { of: "dlq_drain", least: 50 },
     },
     Promise {
-        label: "the same beside the live lane",
+        label: "dead letters replayed a second beside the live lane",
         name: "dlq_replay",
+        bound: Bound::Rate(1_500),
+    },
+    Promise {
+        label: "held events posted of the drain",
+        name: "held_release",
         bound: Bound::Ratio { of: "dlq_drain", least: 50 },
     },
     Promise {

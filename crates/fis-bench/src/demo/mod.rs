@@ -9,7 +9,7 @@ use std::io::IsTerminal;
 use std::process::ExitCode;
 use std::time::{Duration, Instant};
 
-use fis::intake::Lane;
+use fis::domain::names::{EVENTS_EXCHANGE, INGESTION_QUEUE};
 use fis::journal::books::apply;
 use fis::platform::amqp::topology::{Outcome, Topology};
 use fis::platform::amqp::{Connection, OutMessage, Properties, PublishOutcome, Publisher};
@@ -43,7 +43,7 @@ impl Demo {
         let postgres = prepare(config).await?;
         let finance_connection = Connection::open(&config.amqp, "fis-bench demo finance").await?;
         anyhow::ensure!(
-            finance_connection.consumer_count(Lane::Live.queue()).await? == 0,
+            finance_connection.consumer_count(INGESTION_QUEUE).await? == 0,
             "another `fis run` is taking events from these servers; stop it first"
         );
         let mut finance = Finance::attach(&finance_connection).await?;
@@ -105,7 +105,7 @@ async fn publish(config: &Config, samples: &[Sample]) -> anyhow::Result<u64> {
             .iter()
             .enumerate()
             .map(|(index, sample)| OutMessage {
-                exchange: Lane::Live.exchange().to_owned(),
+                exchange: EVENTS_EXCHANGE.to_owned(),
                 routing_key: sample.routing_key.to_owned(),
                 message_id: format!("demo-{number}-{index}"),
                 properties: Properties::default().with_content_type("application/json"),

@@ -19,6 +19,8 @@ mutants! {
     RELAY_BY_ID_CURSOR "relay_by_id_cursor" "The relay reads on from the highest id: a row that commits late is passed over, and its tenant's next one overtakes it.";
     MARK_BEFORE_CONFIRM "mark_before_confirm" "Rows are removed as soon as they are sent: what the broker does not take is lost.";
     RETURN_IGNORED "return_ignored" "A message that came back counts as confirmed.";
+    INBOX_REMOVED_EARLY "inbox_removed_early" "A held event is removed before the transaction that decides it: a crash in between loses it.";
+    LEASE_IGNORED "lease_ignored" "Every instance runs every replay, and a step does not ask whether it was overtaken: places are counted twice.";
 }
 
 /// Tells whether this bug is switched on.

@@ -18,12 +18,20 @@ crash_points! {
     AFTER_PUBLISH "after_publish" "The relay's window is confirmed; its rows are still there.";
     AFTER_MIRROR "after_mirror" "The mirror's window is confirmed; its cursors have not moved.";
     AFTER_PARK "after_park" "Dead letters are committed, not acknowledged.";
-    BEFORE_REPLAY "before_replay" "A step of a replay is written, not committed.";
-    AFTER_REPLAY "after_replay" "A step of a replay is committed; the command does not know.";
+    AFTER_CHOOSE "after_choose" "A selection is frozen; nobody has confirmed it.";
+    BEFORE_START "before_start" "A replay is about to run, not committed.";
+    AFTER_START "after_start" "A replay runs; the command does not know.";
+    BEFORE_PAUSE "before_pause" "A replay is about to be paused, not committed.";
+    AFTER_PAUSE "after_pause" "A replay is paused; the command does not know.";
     BEFORE_EDIT "before_edit" "An edit and its replay are written, not committed.";
     AFTER_EDIT "after_edit" "An edit and its replay are committed.";
     BEFORE_DISCARD "before_discard" "Discarded letters are written, not committed.";
     AFTER_DISCARD "after_discard" "Discarded letters are committed.";
+    INBOX_READ "inbox_read" "Messages of the inbox are read; nothing is decided.";
+    BEFORE_INBOX_COMMIT "before_inbox_commit" "A batch of the inbox is decided and written, not committed.";
+    AFTER_INBOX_COMMIT "after_inbox_commit" "A batch of the inbox is committed; Redis does not know.";
+    BEFORE_RELEASE "before_release" "Held events are called back, not committed.";
+    AFTER_RELEASE "after_release" "Held events are called back.";
 }
 
 /// Dies here if the environment variable `FIS_FAILPOINT` names this point.

@@ -1,0 +1,84 @@
+//! The posting transaction of a batch that was decided ahead. Where the ledger is not as it was thought to be, nothing is written.
+
+use std::time::Instant;
+
+use sqlx::{Connection, PgConnection};
+
+use super::finish::{Committed, Waited, finish};
+use super::letters;
+use super::plan::{LedgerView, Plan};
+use super::post::commit;
+use super::prepare::{Decided, PreparedBatch};
+use crate::domain::ids::TenantId;
+use crate::store::outbox::PropertiesText;
+use crate::store::received::Outcome;
+use crate::store::replays::step::{self, ReplayTurn};
+use crate::store::{self, heads};
+
+#[derive(Debug, thiserror::Error)]
+pub enum PreparedError {
+    /// Nothing was written; `post` it.
+    #[error("the books, a letter or the replay changed since the batch was decided")]
+    Stale,
+    #[error(transparent)]
+    Sql(#[from] sqlx::Error),
+}
+
+/// Posts a batch that was decided ahead, if the ledger is as it was thought to be.
+///
+/// # Errors
+/// As `post`, a lost answer to `commit` included; also where an event of the batch is posted already. What `post` makes of the batch
+/// is right in any case.
+pub async fn post_prepared(
+    db: &mut PgConnection,
+    draft: PreparedBatch,
+    turn: Option<&ReplayTurn>,
+    properties: PropertiesText,
+) -> Result<Committed, PreparedError> {
+    let started = Instant::now();
+    let mut transaction = db.begin().await?;
+    let written = write_prepared(&mut transaction, draft, turn, properties).await;
+    commit(transaction, written, turn.is_some(), started).await
+}
+
+/// The statements of the phase table for a batch that was decided ahead, without begin and commit.
+async fn write_prepared(
+    db: &mut PgConnection,
+    draft: PreparedBatch,
+    turn: Option<&ReplayTurn>,
+    properties: PropertiesText,
+) -> Result<Committed, PreparedError> {
+    let tenants: Vec<&str> = draft.before.keys().map(TenantId::as_str).collect();
+    let heads = heads::lock_heads(&mut *db, &tenants).await?;
+    let moved = heads != draft.before;
+    let draft = if moved { draft.behind(heads).ok_or(PreparedError::Stale)? } else { draft };
+    let PreparedBatch { after, write, mut decided, came, .. } = draft;
+    if let Some(turn) = turn {
+        let Decided { verdicts, plan, now, .. } = &mut decided;
+        let counts = &mut plan.counts;
+        if !step::take_turn(&mut *db, turn).await?
+            || !letters::resolve_as_read(&mut *db, &came, verdicts, counts, turn.replay_id, *now).await?
+        {
+            return Err(PreparedError::Stale);
+        }
+    }
+    // Behind the letters: those that this batch resolves are not open any more, so that it seldom finds any to supersede.
+    let seen = write.run(&mut *db).await?;
+    let mut known = LedgerView { heads: after, any_held: seen.held, ..LedgerView::default() };
+    if seen.held {
+        // The publisher has sent again what is held, or other content. `decide` counts that where it knows.
+        let Plan { entries, counts, released, .. } = &mut decided.plan;
+        let origins = || entries.iter().map(|entry| &entry.origin);
+        known.held = store::held::find(&mut *db, origins().map(|origin| (&origin.tenant_id, &origin.event_id))).await?;
+        for origin in origins() {
+            let key = (origin.tenant_id.clone(), origin.event_id.clone());
+            if let Some(waiting) = known.held.take(&key, &origin.payload_hash) {
+                counts.held_to(&origin.tenant_id, Some(waiting.counted), Outcome::Duplicate);
+                released.push((key, origin.payload_hash.clone()));
+            }
+        }
+    }
+    let waited = Waited { turn, ..Waited::default() };
+    let committed = finish(db, decided, known, waited, Some(seen), properties).await?;
+    Ok(Committed { moved, ..committed })
+}

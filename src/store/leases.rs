@@ -1,0 +1,49 @@
+//! `fis_lease`: what one instance does for all of them. A name and an owner enter; whether the lease is the owner's leaves. The database's clock is the
+//! only one that counts.
+
+use sqlx::PgConnection;
+
+/// The answer to the wish for a lease.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Taken {
+    Ours,
+    /// It is ours now; whoever had it before has neither prolonged it nor given it back.
+    Inherited,
+    /// Somebody else has it.
+    No,
+}
+
+/// Takes a lease for so many seconds, or prolongs it.
+///
+/// # Errors
+/// The database is away.
+pub async fn take(db: &mut PgConnection, name: &str, owner: &str, seconds: i32) -> Result<Taken, sqlx::Error> {
+    // It is worth no wait for the disk: a lease that is forgotten is taken again.
+    let before: Option<Option<String>> = sqlx::query_scalar(
+        "insert into fis_lease as l (name, owner, until)
+         select $1, $2, now() + $3 * interval '1 second'
+          where (select set_config('synchronous_commit', 'off', true)) is not null
+             on conflict (name) do update set owner = excluded.owner, until = excluded.until
+          where l.owner = excluded.owner or l.until < now()
+      returning (select owner from fis_lease where name = $1)",
+    )
+    .bind(name)
+    .bind(owner)
+    .bind(seconds)
+    .fetch_optional(db)
+    .await?;
+    Ok(match before {
+        None => Taken::No,
+        Some(before) if before.as_deref().is_none_or(|before| before == owner) => Taken::Ours,
+        Some(_) => Taken::Inherited,
+    })
+}
+
+/// Gives a lease back, so that another instance need not wait for its end.
+///
+/// # Errors
+/// The database is away.
+pub async fn give_back(db: &mut PgConnection, name: &str, owner: &str) -> Result<(), sqlx::Error> {
+    sqlx::query("delete from fis_lease where name = $1 and owner = $2").bind(name).bind(owner).execute(db).await?;
+    Ok(())
+}
