@@ -76,7 +76,9 @@ create index fis_held_letter on fis_held (letter_id) where letter_id is not null
 -- What one instance does for all of them, for as long as it says every few seconds that it lives. A lease saves work and decides nothing:
 -- whoever was overtaken finds its rows gone or its place taken, under their locks.
 create table fis_lease (
-    name  text        primary key,
-    owner text        not null,
-    until timestamptz not null
+    name   text        primary key,
+    owner  text        not null,
+    until  timestamptz not null,
+    -- Owners that died since one of them has brought held events to their end: one of the events may be what ends them.
+    deaths integer     not null default 0 check (deaths >= 0)
 );

@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use crate::support::events::{Message, books, payment};
+use crate::support::events::{Expect, Message, books, order_of, payment};
 use crate::support::process::Run;
 use crate::support::wait::{same, wait_until, wait_within};
 use crate::support::world::World;
@@ -73,6 +73,43 @@ async fn a_replay_of_a_letter_that_kills_the_service_is_paused_after_some_deaths
         }
     }
     assert_eq!(world.count("select count(*) from fis_dead_letter where status = 'parked'").await, 2);
+    world.invariants().await;
+}
+
+/// A held event that ends the process whenever it is looked at: what waits beside it is posted all the same, and the service lives.
+#[tokio::test(flavor = "multi_thread")]
+async fn a_held_event_that_kills_the_service_is_put_off_and_the_others_are_posted() {
+    const LIVES_MAX: u32 = 12;
+    let world = World::new("killer_held").await;
+    let waits = |id: &str| order_of("acme", id, "GBP", "10.00", "0").expect(Expect::Posted);
+    world.publish(&[waits("first"), waits("killer"), waits("last")]).await;
+    world.fis(&["run", "--once"]).await.expect(0, &[]);
+    assert_eq!(world.count("select count(*) from fis_held").await, 3);
+    let rate = "\n[[rates]]\nfrom = \"GBP\"\nto = \"EUR\"\ndate = 2026-01-01\nrate = \"1.15\"\n";
+    world.apply_books(&(books("acme") + rate)).await;
+    let posted = "select count(*) from fis_journal_entry where event_id in ('first', 'last')";
+    for life in 1.. {
+        assert!(life <= LIVES_MAX, "it dies for ever");
+        let mut run = world.spawn(&[("FIS_FAILPOINT", "event:killer")]);
+        let is_posted = wait_within("it dies, or the others are posted", LONG, async || {
+            match (world.count(posted).await, run.is_running()) {
+                (2, true) => Ok(true),
+                (_, false) => Ok(false),
+                (posted, true) => Err(format!("life {life}, {posted} posted")),
+            }
+        });
+        if is_posted.await {
+            run.terminate().await;
+            break;
+        }
+    }
+    let put_off = "select count(*) from fis_held where event_id = 'killer' and due_at > now() + interval '50 minutes'";
+    assert_eq!(world.count(put_off).await, 1);
+    // Mended and called back, it is posted as any other.
+    world.fis(&["held", "release", "--tenant", "acme", "killer"]).await.expect(0, &[]);
+    let mut run = world.run().await;
+    world.rest(&mut run).await;
+    assert_eq!(world.count("select count(*) from fis_journal_entry").await, 3);
     world.invariants().await;
 }
 

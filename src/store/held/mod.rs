@@ -12,7 +12,8 @@ pub use read::{
     CountedHold, HeldEvent, HeldFilter, Holds, KnownHold, among, any_waits_for_event, causes, find, list, tenants,
 };
 pub use write::{
-    HoldRow, RELEASED_MAX, free_causes, free_events, free_ids, free_matching, free_tenant_causes, remove, upsert,
+    HoldRow, RELEASED_MAX, free_causes, free_events, free_ids, free_matching, free_tenant_causes, put_off, remove,
+    upsert,
 };
 
 use crate::domain::ids::EventKey;

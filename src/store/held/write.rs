@@ -102,6 +102,31 @@ pub async fn upsert(db: &mut PgConnection, held: &[HoldRow<'_>], now: DateTime<U
     Ok(())
 }
 
+/// Puts off an event that is held as it was read; the head of its tenant is locked. `None`: it is held no more, or not like that.
+///
+/// # Errors
+/// The database is away.
+pub async fn put_off(
+    db: &mut PgConnection,
+    ((tenant, event), hash): &HeldContent,
+    due_at: DateTime<Utc>,
+    seconds: i32,
+) -> Result<Option<DateTime<Utc>>, sqlx::Error> {
+    sqlx::query_scalar(
+        "update fis_held
+            set due_at = now() + $5 * interval '1 second'
+          where tenant_id = $1 and event_id = $2 and payload_hash = $3 and due_at = $4
+      returning due_at",
+    )
+    .bind(tenant.as_str())
+    .bind(event.as_str())
+    .bind(hash)
+    .bind(due_at)
+    .bind(seconds)
+    .fetch_optional(db)
+    .await
+}
+
 /// Events released by one transaction: more would keep the tenant's postings waiting for longer than a moment.
 pub const RELEASED_MAX: u64 = 10_000;
 
