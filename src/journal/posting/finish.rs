@@ -63,7 +63,7 @@ pub(super) async fn finish(
     if letters.is_empty() && (finds || seen.is_some_and(|seen| seen.letters)) {
         store::plan_anew(&mut *db).await?;
     }
-    // Mostly nothing is held and no letter is open, for nobody. What is held for these tenants cannot change meanwhile: their
+    // Mostly nothing is held for these tenants and no letter is open, for nobody. What is held cannot change meanwhile: their
     // heads are locked. Before the letters are written: one whose event is still held waits with it.
     let unheld = match known.any_held {
         true => store::held::remove(&mut *db, &plan.released).await?,

@@ -11,7 +11,7 @@ use crate::domain::receipt::{Original, Posted, Receipt};
 use crate::faults::mutants::{self, mutant};
 use crate::store::rows;
 
-/// The events of a batch that are posted, and whether anything at all is held, for whomever: mostly nothing is, and every batch asks. Each
+/// The events of a batch that are posted, and whether anything is held for its tenants: mostly nothing is, and every batch asks. Each
 /// event is looked up by the index, in a part of the query that cannot be turned around (`offset 0`): a plan that was made while
 /// the journal was small would otherwise read all of it (ADR 26).
 ///
@@ -36,7 +36,7 @@ pub async fn find_posted(
                 offset 0) e
           union all
          select null, null, null, null, null, null
-          where exists (select from fis_held)",
+          where exists (select from fis_held where tenant_id = any($1))",
     )
     .bind(tenants)
     .bind(events)

@@ -21,7 +21,7 @@ pub struct Seen {
     pub position: i64,
     /// A dead letter is open, of whomever.
     pub letters: bool,
-    /// An event is held, of whomever.
+    /// An event of the batch's tenants is held.
     pub held: bool,
 }
 
@@ -66,7 +66,7 @@ const WRITE: &str = "with entries as (
             -- and leave dead entries there until a vacuum.
             (select true from fis_dead_letter where status in ('parked', 'replaying')
               order by group_id desc, first_seen_at desc, id desc limit 1) is not null,
-            exists (select from fis_held)";
+            exists (select from fis_held where tenant_id = any($33))";
 
 /// The rows of a posting.
 pub struct PostingRows<'a> {

@@ -40,8 +40,8 @@ const LATENCY_NAMES: [&str; 3] = ["100", "1000", HALF];
 const HALF: &str = "half";
 /// The events that tell what half of the full loop is, where the loop itself is not measured.
 const CAPACITY_EVENTS: usize = 20_000;
-/// Held events that are released at once.
-const HELD_EVENTS: usize = 100_000;
+/// The most held events that wait beside a drain and are released at once.
+const HELD_MAX: usize = 1_000_000;
 /// The outbox's backlog is so many times the other parts' events: 200,000 rows by default.
 const RELAY_TIMES: usize = 4;
 
@@ -239,12 +239,10 @@ impl Bench {
         if let Some(letters) = size(Part::Dlq, self.letters, 232_000) {
             let letters = usize::try_from(letters)?;
             in_sandbox(config, async |sandbox| dead_letters::measure(sandbox, letters, events, results).await).await?;
-            let events = letters.min(HELD_EVENTS);
-            in_sandbox(config, async |sandbox| held::measure(sandbox, events, results).await).await?;
-            tell(
-                results,
-                &["dlq_drain", "dlq_parking", "dlq_replay", "dlq_replay_relay", "dlq_replay_rest", "held_release"],
-            );
+            let held = letters.min(HELD_MAX);
+            in_sandbox(config, async |sandbox| held::measure(sandbox, held, events, results).await).await?;
+            tell(results, &["dlq_drain", "dlq_parking", "dlq_replay", "dlq_replay_relay", "dlq_replay_rest"]);
+            tell(results, &["held_drain_before", "held_drain", "held_release"]);
             tell(
                 results,
                 &["dlq_list_us", "dlq_groups_us", "dlq_filter_us", "dlq_live_alone_p99", "dlq_live_beside_p99"],

@@ -89,7 +89,7 @@ const fn limit(name: &'static str, label: &'static str) -> Rate {
 }
 
 /// Events per second, in the order they are shown.
-pub const RATES: [Rate; 25] = [
+pub const RATES: [Rate; 27] = [
     ours("drain", "drain: backlog to committed and acknowledged, the relay waiting"),
     ours("drain_beside", "the same with the relay at work beside it"),
     ours("drain_relay", "drain and relay: backlog to confirmed on the feed"),
@@ -114,6 +114,8 @@ pub const RATES: [Rate; 25] = [
     ours("dlq_replay_relay", "the same without the live lane, the relay at work beside it"),
     ours("dlq_replay_rest", "the same without the live lane, the relay waiting"),
     ours("held_release", "held events posted, from the moment at which their rate came"),
+    ours("held_drain", "drain while they wait, none of them due"),
+    ours("held_drain_before", "drain in the same place, before them"),
     ours("dlq_drain", "drain in the same place, before them"),
 ];
 
@@ -139,7 +141,7 @@ pub struct Promise {
     pub bound: Bound,
 }
 
-pub const PROMISES: [Promise; 23] = [
+pub const PROMISES: [Promise; 24] = [
     Promise {
         label: "drain of the bare posting loop",
         name: "drain",
@@ -218,6 +220,11 @@ pub const PROMISES: [Promise; 23] = [
         label: "held events posted of the drain",
         name: "held_release",
         bound: Bound::Ratio { of: "dlq_drain", least: 50 },
+    },
+    Promise {
+        label: "drain while held events wait, of that before",
+        name: "held_drain",
+        bound: Bound::Ratio { of: "held_drain_before", least: 95 },
     },
     Promise {
         label: "live lane beside a replay, p99 of that without",
