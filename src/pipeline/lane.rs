@@ -29,6 +29,8 @@ const PAUSE_MAX: Duration = Duration::from_millis(250);
 /// Passed from a batch to the one behind it. Dropped without a word where the batch failed.
 pub struct Baton {
     before: Option<oneshot::Receiver<()>>,
+    /// The batch before this one has failed.
+    is_broken: bool,
     behind: Option<oneshot::Sender<()>>,
 }
 
@@ -36,18 +38,19 @@ impl Baton {
     /// Behind the last one, in whose place it comes.
     pub fn behind(last: &mut Option<oneshot::Receiver<()>>) -> Self {
         let (sender, receiver) = oneshot::channel();
-        Self { before: last.replace(receiver), behind: Some(sender) }
+        Self { before: last.replace(receiver), is_broken: false, behind: Some(sender) }
     }
 
-    /// Waits for the batch before this one.
+    /// Waits for the batch before this one. Whoever drops the future may wait again.
     ///
     /// # Errors
     /// It failed: nothing behind it may go on.
     pub async fn take(&mut self) -> Result<(), PipelineError> {
-        match self.before.take() {
-            None => Ok(()),
-            Some(before) => before.await.map_err(|_| PipelineError::Stopped),
+        if let Some(before) = &mut self.before {
+            self.is_broken = before.await.is_err();
+            self.before = None;
         }
+        if self.is_broken { Err(PipelineError::Stopped) } else { Ok(()) }
     }
 
     pub fn pass(&mut self) {

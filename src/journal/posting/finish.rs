@@ -59,7 +59,8 @@ pub(super) async fn finish(
     let Decided { verdicts, mut plan, now, .. } = decided;
     let Waited { copies, letters, turn } = waited;
     let replay = turn.map(|turn| turn.replay_id);
-    let finds = known.any_held || !plan.held.is_empty() || !plan.rejected.is_empty();
+    let awaited = seen.is_some_and(|seen| seen.awaited);
+    let finds = known.any_held || awaited || !plan.held.is_empty() || !plan.rejected.is_empty();
     if letters.is_empty() && (finds || seen.is_some_and(|seen| seen.letters)) {
         store::plan_anew(&mut *db).await?;
     }
@@ -77,7 +78,7 @@ pub(super) async fn finish(
     waiting::upsert_held(&mut *db, &plan.held, now).await?;
     let mut freed = plan.held.iter().any(|held| held.due_at <= now);
     // After `upsert_held`: an event may wait for a later one of the same batch.
-    if !plan.entries.is_empty() && (known.any_held || !plan.held.is_empty()) {
+    if !plan.entries.is_empty() && (known.any_held || awaited || !plan.held.is_empty()) {
         freed |= free_waiting_for(&mut *db, &plan.entries).await? > 0;
         // Other content under the id of an entry has lost, and is to hear of it.
         let key = |entry: &ChainedEntry| (entry.origin.tenant_id.clone(), entry.origin.event_id.clone());
@@ -103,6 +104,7 @@ pub(super) async fn finish(
     batches::write(&mut *db, &batches, &plan.tally.members, now).await?;
     let is_plain = seen.is_some_and(|seen| !seen.letters)
         && !known.any_held
+        && !awaited
         && plan.counts.totals().is_empty()
         && plan.held.is_empty()
         && plan.rejected.is_empty()

@@ -14,7 +14,7 @@ use crate::domain::disposition::Failure;
 use crate::domain::entry::BalancedEntry;
 use crate::domain::ids::{EventId, EventType, TenantId};
 use crate::domain::retry::RetryPolicy;
-use crate::store::held::{HeldContent, LetterCopy};
+use crate::store::held::{CountedHold, HeldContent, LetterCopy};
 
 /// One event of a batch, as mapping left it.
 pub struct Item<'a> {
@@ -33,8 +33,8 @@ pub struct Item<'a> {
 pub enum Came {
     #[default]
     FromBroker,
-    /// It was held; perhaps as the replay of a letter.
-    FromHeld { row: HeldContent, due_at: DateTime<Utc>, letter: Option<LetterCopy> },
+    /// It was held, and counted like this; perhaps as the replay of a letter.
+    FromHeld { row: HeldContent, due_at: DateTime<Utc>, counted: CountedHold, letter: Option<LetterCopy> },
     /// It is a letter of a replay, which was received on that day.
     FromLetter { copy: LetterCopy, day: Option<NaiveDate> },
 }

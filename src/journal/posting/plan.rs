@@ -25,7 +25,7 @@ pub struct LedgerView {
     pub originals: HashMap<EventKey, Original>,
     /// The events of the batch that are held.
     pub held: Holds,
-    /// Something is held, for somebody.
+    /// Something is held that the batch may have to do with.
     pub any_held: bool,
     /// The dead letters that stand for items, by place.
     pub letters: Vec<Option<OwnLetter>>,

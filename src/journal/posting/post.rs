@@ -108,10 +108,11 @@ async fn write(
 ) -> Result<Committed, PostError> {
     let mut known = read(db, &mut items).await?;
     let now = time::now();
-    if let Some(turn) = turn
-        && !step::take_turn(&mut *db, turn).await?
-    {
-        return Err(PostError::Overtaken);
+    if let Some(turn) = turn {
+        step::sign(&mut *db, turn).await?;
+        if !step::take_turn(&mut *db, turn).await? {
+            return Err(PostError::Overtaken);
+        }
     }
     let letters = letters::lock(&mut *db, items.iter().map(|item| &item.came)).await?;
     if !letters.is_empty() {

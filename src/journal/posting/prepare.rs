@@ -1,7 +1,7 @@
 //! A batch decided ahead of its turn: against the heads as the batch before it will leave them, and as if the ledger knew none
 //! of its events. Whether the first is so the heads tell when they are locked, and where it is not, the entries are put behind them:
 //! only their places and hashes change. Of the second, the unique index is the judge. What is held and which letters are open, the
-//! writing statement tells; whether letters are as they were read, their locks.
+//! writing statement tells; whether letters and held events are as they were read, their rows.
 
 use std::collections::BTreeMap;
 
@@ -17,6 +17,7 @@ use crate::domain::ids::TenantId;
 use crate::domain::receipt::Receipt;
 use crate::platform::time;
 use crate::store::heads::LockedHead;
+use crate::store::held::{Holds, KnownHold};
 use crate::store::journal::write::Write;
 use crate::store::received::Totals;
 
@@ -46,6 +47,13 @@ impl PreparedBatch {
     #[must_use]
     pub fn heads(&self) -> &Heads {
         &self.after
+    }
+
+    /// Tells whether its letters may be resolved before the batch has the head: none was edited. The record of an edit names the entry, and cannot be
+    /// corrected.
+    #[must_use]
+    pub fn may_be_early(&self) -> bool {
+        self.came.iter().all(|came| matches!(came, Came::FromLetter { copy, .. } if copy.edit_no.is_none()))
     }
 
     /// Moves the batch behind the heads as they are. `None`: the books changed, or a tenant is gone.
@@ -89,12 +97,12 @@ pub fn prepare(
     let items = items.take()?;
     let came: Vec<Came> = items.iter().map(|item| item.came.clone()).collect();
     let letters = came.iter().map(letters::as_read).collect();
-    let mut known = LedgerView { heads: chains(&before), letters, ..LedgerView::default() };
+    let mut known = LedgerView { heads: chains(&before), letters, held: held_as_read(&came), ..LedgerView::default() };
     let now = time::now();
     let (verdicts, mut plan) = decide(items, &mut known, now, &mut || 0);
     let posted = plan.counts.take_posted();
-    // Its events are first attempts to post, each under an id of its own: there is nothing else to count.
-    if !plan.counts.totals().is_empty() || plan.entries.len() != verdicts.len() {
+    // Each of its events is posted, under an id of its own. What else is counted was held, and is so no more.
+    if plan.entries.len() != verdicts.len() {
         return None;
     }
     let write = plan.write(&known.heads, &posted).ok()?;
@@ -102,10 +110,23 @@ pub fn prepare(
     Some(PreparedBatch { before, after: known.heads, write, decided, came })
 }
 
-/// Nothing to look up: an event that was not held, is to be posted, and is no member of a batch.
+/// Nothing to look up: an event that is to be posted and is no member of a batch, for which no letter waits with what is held.
 fn is_plain(item: &Item<'_>) -> bool {
     item.facts.is_some()
         && matches!(item.step, Step::Post { .. })
         && item.member.is_none()
-        && !matches!(item.came, Came::FromHeld { .. })
+        && !matches!(item.came, Came::FromHeld { letter: Some(_), .. })
+}
+
+/// The held events of a batch as the inbox has read them.
+fn held_as_read(came: &[Came]) -> Holds {
+    let mut held = Holds::default();
+    for came in came {
+        if let Came::FromHeld { row: (key, payload_hash), due_at, counted, .. } = came {
+            let (payload_hash, due_at, counted) = (payload_hash.clone(), *due_at, *counted);
+            // How often it was held before says nothing about an event that is posted.
+            held.put(key.clone(), KnownHold { payload_hash, attempts: 0, due_at, counted, letter_id: None });
+        }
+    }
+    held
 }

@@ -2,14 +2,18 @@
 
 use std::time::Instant;
 
+use chrono::{DateTime, Utc};
 use sqlx::{Connection, PgConnection};
 
 use super::finish::{Committed, Waited, finish};
+use super::item::Came;
 use super::letters;
 use super::plan::{LedgerView, Plan};
 use super::post::commit;
 use super::prepare::{Decided, PreparedBatch};
 use crate::domain::ids::TenantId;
+use crate::platform::postgres::is_lock_timeout;
+use crate::store::held::HeldContent;
 use crate::store::outbox::PropertiesText;
 use crate::store::received::Outcome;
 use crate::store::replays::step::{self, ReplayTurn};
@@ -18,7 +22,7 @@ use crate::store::{self, heads};
 #[derive(Debug, thiserror::Error)]
 pub enum PreparedError {
     /// Nothing was written; `post` it.
-    #[error("the books, a letter or the replay changed since the batch was decided")]
+    #[error("the books, a held event, a letter or the replay changed since the batch was decided")]
     Stale,
     #[error(transparent)]
     Sql(#[from] sqlx::Error),
@@ -36,16 +40,72 @@ pub async fn post_prepared(
     properties: PropertiesText,
 ) -> Result<Committed, PreparedError> {
     let started = Instant::now();
+    let waited = turn.is_some() || draft.came.iter().any(Came::waited);
     let mut transaction = db.begin().await?;
-    let written = write_prepared(&mut transaction, draft, turn, properties).await;
-    commit(transaction, written, turn.is_some(), started).await
+    let written = write_prepared(&mut transaction, draft, turn, None, properties).await;
+    commit(transaction, written, waited, started).await
 }
 
-/// The statements of the phase table for a batch that was decided ahead, without begin and commit.
+/// The wait for a head, of a step that has its letters already. Whoever has the head and wants one of the letters waits no longer for it.
+const GIVE_WAY: &str = "250ms";
+
+/// Posts a step of a replay that was decided ahead, and resolves its letters while others still post: before `turn_comes`, and before the
+/// head is locked. That is the other way round than everybody else does it. So the step waits for neither for long: it gives its letters
+/// back, and is posted as any other. `turn_comes` leaves the right to post, or nothing where it took too long.
+///
+/// # Errors
+/// As `post_prepared`.
+pub async fn post_early<R>(
+    db: &mut PgConnection,
+    mut draft: PreparedBatch,
+    turn: &ReplayTurn,
+    properties: PropertiesText,
+    turn_comes: impl Future<Output = Option<R>>,
+) -> Result<Committed, PreparedError> {
+    let started = Instant::now();
+    let mut transaction = db.begin().await?;
+    let resolved = resolve_early(&mut transaction, &mut draft, turn).await;
+    let mut right = None;
+    let written = match resolved {
+        Ok(lock_timeout) => {
+            right = turn_comes.await;
+            match &right {
+                Some(_) => write_prepared(&mut transaction, draft, Some(turn), Some(&lock_timeout), properties).await,
+                None => Err(PreparedError::Stale),
+            }
+        }
+        Err(error) => Err(error),
+    };
+    let committed = commit(transaction, written, true, started).await;
+    drop(right);
+    committed.map_err(|error| match error {
+        PreparedError::Sql(sql) if is_lock_timeout(&sql) => PreparedError::Stale,
+        error => error,
+    })
+}
+
+/// Resolves the letters of a step before its turn. Returns the session's own time to wait for a lock.
+async fn resolve_early(
+    db: &mut PgConnection,
+    draft: &mut PreparedBatch,
+    turn: &ReplayTurn,
+) -> Result<String, PreparedError> {
+    let lock_timeout = store::set_lock_timeout(&mut *db, GIVE_WAY).await?;
+    step::sign(&mut *db, turn).await?;
+    let PreparedBatch { came, decided: Decided { verdicts, plan, now, .. }, .. } = draft;
+    match letters::resolve_as_read(db, came, verdicts, &mut plan.counts, turn.replay_id, *now).await? {
+        true => Ok(lock_timeout),
+        false => Err(PreparedError::Stale),
+    }
+}
+
+/// The statements of the phase table for a batch that was decided ahead, without begin and commit. `resolved`: the letters of the step are
+/// resolved already, and the time to wait for a lock is to be set back to this.
 async fn write_prepared(
     db: &mut PgConnection,
     draft: PreparedBatch,
     turn: Option<&ReplayTurn>,
+    resolved: Option<&str>,
     properties: PropertiesText,
 ) -> Result<Committed, PreparedError> {
     let tenants: Vec<&str> = draft.before.keys().map(TenantId::as_str).collect();
@@ -54,15 +114,30 @@ async fn write_prepared(
     let draft = if moved { draft.behind(heads).ok_or(PreparedError::Stale)? } else { draft };
     let PreparedBatch { after, write, mut decided, came, .. } = draft;
     if let Some(turn) = turn {
-        let Decided { verdicts, plan, now, .. } = &mut decided;
-        let counts = &mut plan.counts;
-        if !step::take_turn(&mut *db, turn).await?
-            || !letters::resolve_as_read(&mut *db, &came, verdicts, counts, turn.replay_id, *now).await?
-        {
+        if !step::take_turn(&mut *db, turn).await? {
             return Err(PreparedError::Stale);
         }
+        let Decided { verdicts, plan, now, .. } = &mut decided;
+        match resolved {
+            Some(lock_timeout) => {
+                store::set_lock_timeout(&mut *db, lock_timeout).await?;
+                if moved {
+                    letters::correct(&mut *db, &came, verdicts).await?;
+                }
+            }
+            None => {
+                step::sign(&mut *db, turn).await?;
+                let counts = &mut plan.counts;
+                if !letters::resolve_as_read(&mut *db, &came, verdicts, counts, turn.replay_id, *now).await? {
+                    return Err(PreparedError::Stale);
+                }
+            }
+        }
     }
-    // Behind the letters: those that this batch resolves are not open any more, so that it seldom finds any to supersede.
+    if !remove_held_as_read(&mut *db, &came, &mut decided.plan).await? {
+        return Err(PreparedError::Stale);
+    }
+    // Behind what waited: what this batch ends is not open or held any more, so that it seldom finds any of it.
     let seen = write.run(&mut *db).await?;
     let mut known = LedgerView { heads: after, any_held: seen.held, ..LedgerView::default() };
     if seen.held {
@@ -81,4 +156,19 @@ async fn write_prepared(
     let waited = Waited { turn, ..Waited::default() };
     let committed = finish(db, decided, known, waited, Some(seen), properties).await?;
     Ok(Committed { moved, ..committed })
+}
+
+/// Removes the held events of the batch. False: one of them is not as the inbox has read it, and nothing may be committed.
+async fn remove_held_as_read(db: &mut PgConnection, came: &[Came], plan: &mut Plan) -> Result<bool, sqlx::Error> {
+    let rows = came.iter().filter_map(|came| match came {
+        Came::FromHeld { row, due_at, .. } => Some((row, *due_at)),
+        Came::FromBroker | Came::FromLetter { .. } => None,
+    });
+    let rows: Vec<(&HeldContent, DateTime<Utc>)> = rows.collect();
+    if rows.is_empty() {
+        return Ok(true);
+    }
+    plan.released.clear();
+    store::plan_anew(&mut *db).await?;
+    Ok(store::held::remove_as_read(db, &rows).await? == rows.len())
 }

@@ -203,19 +203,26 @@ impl Inbox {
     async fn retry(&mut self, stop: &CancellationToken) -> Result<bool, InboxError> {
         let mut turns = self.next_tenants(TENANTS_MAX).await?;
         let mut road = Road::default();
-        let (mut read, mut going) = (0, !turns.is_empty());
+        let (mut read, mut turn_ends, mut going) = (0, TURN_MAX, !turns.is_empty());
         while going {
+            if read >= turn_ends {
+                // Nobody else waits: the road stays full.
+                if !(self.are_alone(&turns).await? && self.lease().await? == Taken::Ours) {
+                    break;
+                }
+                turn_ends += TURN_MAX;
+            }
             let (size, is_free) = self.size();
             let each = most(size) / i64::try_from(turns.len()).unwrap_or(1).max(1);
             let events = async |db: &mut PgConnection| held::due_events(db, &turns, each.max(1), READ_BYTES_MAX).await;
             let due = self.postgres.run(INBOX, events).await?;
             turns.iter_mut().for_each(|turn| turn.go_on(&due));
             read += i64::try_from(due.len()).unwrap_or(TURN_MAX);
-            going = is_free && !due.is_empty() && read < TURN_MAX && !stop.is_cancelled();
+            going = is_free && !due.is_empty() && !stop.is_cancelled();
             let messages: Vec<WaitingMessage> = due.into_iter().map(waiting).collect();
             if !messages.is_empty() {
                 crash_point(crash_points::INBOX_READ);
-                going &= self.travel(&mut road, Batch::cut(messages, None, size), stop).await;
+                going &= self.travel(&mut road, Batch::cut(messages, None, size, is_free), stop).await;
             }
         }
         road.end().await?;
@@ -267,9 +274,10 @@ impl Inbox {
             };
             at = turn.to;
             // The verdicts of a step are waited for where they decide about the next one.
-            going = is_free && canary.is_none() && replay.rate.is_none() && at < replay.letters && !stop.is_cancelled();
+            let is_free = is_free && canary.is_none() && replay.rate.is_none();
+            going = is_free && at < replay.letters && !stop.is_cancelled();
             let messages: Vec<WaitingMessage> = messages.into_iter().map(replayed).collect();
-            if !self.travel(&mut road, Batch::cut(messages, Some(turn), size), stop).await {
+            if !self.travel(&mut road, Batch::cut(messages, Some(turn), size, is_free), stop).await {
                 break;
             }
         }
@@ -278,6 +286,13 @@ impl Inbox {
             Err(PipelineError::Overtaken) => Ok(Some(POLL)),
             ended => Ok(ended.map(|()| None)?),
         }
+    }
+
+    /// Tells whether what is held of these tenants is all there is to do.
+    async fn are_alone(&mut self, turns: &[TenantTurn]) -> Result<bool, InboxError> {
+        let due = self.next_tenants(TENANTS_MAX).await?;
+        let is_known = |next: &TenantTurn| turns.iter().any(|turn| turn.tenant_id == next.tenant_id);
+        Ok(self.look().await?.replays.is_empty() && due.iter().all(is_known))
     }
 
     /// Tells whether this replay is all there is to do.
@@ -304,7 +319,7 @@ fn most(size: usize) -> i64 {
 fn waiting(due: DueEvent) -> WaitingMessage {
     WaitingMessage {
         delivery: imagined(&due.routing_key, &due.properties, due.body),
-        came: Came::FromHeld { row: due.row, due_at: due.due_at, letter: due.letter },
+        came: Came::FromHeld { row: due.row, due_at: due.due_at, counted: due.counted, letter: due.letter },
         lane: Lane::parse(&due.lane).unwrap_or(Lane::Backfill),
         received_at: due.received_at,
         place: None,

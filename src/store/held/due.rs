@@ -4,7 +4,7 @@ use chrono::{DateTime, Utc};
 use sqlx::postgres::PgRow;
 use sqlx::{PgConnection, Row};
 
-use super::{HeldContent, LetterCopy};
+use super::{CountedHold, HeldContent, LetterCopy};
 use crate::store::{column, rows};
 
 /// A held event that is due, with its message.
@@ -17,6 +17,7 @@ pub struct DueEvent {
     pub body: Vec<u8>,
     pub lane: String,
     pub received_at: DateTime<Utc>,
+    pub counted: CountedHold,
     pub letter: Option<LetterCopy>,
 }
 
@@ -85,7 +86,8 @@ pub async fn due_events(
     bytes: i64,
 ) -> Result<Vec<DueEvent>, sqlx::Error> {
     let rows = sqlx::query(
-        "select tenant_id, event_id, payload_hash, due_at, routing_key, properties, body, lane, received_at, letter_id, edit_no
+        "select tenant_id, event_id, payload_hash, due_at, routing_key, properties, body, lane, received_at, received_on,
+                amount, currency, letter_id, edit_no
            from (select h.*, sum(octet_length(h.body) + octet_length(h.properties)) over (order by h.place, tenant.n) as bytes
                    from unnest($1::text[], $4::timestamptz[], $5::text[]) with ordinality as tenant (id, due_at, event_id, n)
                   cross join lateral (
@@ -118,6 +120,7 @@ fn due_event(row: &PgRow) -> Result<DueEvent, sqlx::Error> {
         body: row.try_get("body")?,
         lane: row.try_get("lane")?,
         received_at: row.try_get("received_at")?,
+        counted: CountedHold { day: row.try_get("received_on")?, money: rows::worth(row)? },
         letter: letter_id.map(|letter_id| LetterCopy { letter_id, edit_no }),
     })
 }

@@ -13,7 +13,7 @@ pub use read::{
 };
 pub use write::{
     HoldRow, RELEASED_MAX, free_causes, free_events, free_ids, free_matching, free_tenant_causes, put_off, remove,
-    upsert,
+    remove_as_read, upsert,
 };
 
 use crate::domain::ids::EventKey;

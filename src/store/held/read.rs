@@ -212,13 +212,20 @@ pub async fn tenants(db: &mut PgConnection, tenant: Option<&TenantId>) -> Result
     .await
 }
 
-/// The causes for which a tenant's events wait. Few causes hold many events.
+/// The causes for which a tenant's events wait. Few causes hold many events: it walks from cause to cause, not from row to row.
 ///
 /// # Errors
 /// The database is away.
 pub async fn causes(db: &mut PgConnection, tenant: &TenantId) -> Result<Vec<String>, sqlx::Error> {
     sqlx::query_scalar(
-        "select distinct waits_for from fis_held where tenant_id = $1 and waits_for is not null and due_at > now()",
+        "with recursive cause (waits_for) as (
+             (select waits_for from fis_held where tenant_id = $1 and waits_for is not null order by waits_for limit 1)
+              union all
+             select next.waits_for
+               from cause
+              cross join lateral (select waits_for from fis_held where tenant_id = $1 and waits_for > cause.waits_for
+                                   order by waits_for limit 1) next)
+         select waits_for from cause",
     )
     .bind(tenant.as_str())
     .fetch_all(db)

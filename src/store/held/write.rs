@@ -29,6 +29,29 @@ pub async fn remove(db: &mut PgConnection, released: &[HeldContent]) -> Result<V
     Ok(letters.into_iter().flatten().collect())
 }
 
+/// Removes events that are held as they were read, and no others; returns how many.
+///
+/// # Errors
+/// The database is away.
+pub async fn remove_as_read(
+    db: &mut PgConnection,
+    read: &[(&HeldContent, DateTime<Utc>)],
+) -> Result<usize, sqlx::Error> {
+    let removed = sqlx::query(
+        "delete from fis_held h
+          using unnest($1::text[], $2::text[], $3::text[], $4::timestamptz[]) as done (tenant_id, event_id, payload_hash, due_at)
+          where h.tenant_id = done.tenant_id and h.event_id = done.event_id and h.payload_hash = done.payload_hash
+            and h.due_at = done.due_at",
+    )
+    .bind(column!(read, (((tenant, _), _), _) => tenant.as_str()))
+    .bind(column!(read, (((_, event), _), _) => event.as_str()))
+    .bind(column!(read, ((_, hash), _) => hash.as_str()))
+    .bind(column!(read, (_, due_at) => *due_at))
+    .execute(db)
+    .await?;
+    Ok(usize::try_from(removed.rows_affected()).unwrap_or(usize::MAX))
+}
+
 /// A row of a held event, to be written.
 pub struct HoldRow<'a> {
     pub tenant_id: &'a str,

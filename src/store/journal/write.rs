@@ -21,8 +21,10 @@ pub struct Seen {
     pub position: i64,
     /// A dead letter is open, of whomever.
     pub letters: bool,
-    /// An event of the batch's tenants is held.
+    /// Something is held under the id of one of the batch's events.
     pub held: bool,
+    /// Something that is held waits for an event of one of the batch's tenants.
+    pub awaited: bool,
 }
 
 /// Parts of a statement do not see one another's rows and need not: nothing below reads what another part writes. The arrays are
@@ -66,7 +68,22 @@ const WRITE: &str = "with entries as (
             -- and leave dead entries there until a vacuum.
             (select true from fis_dead_letter where status in ('parked', 'replaying')
               order by group_id desc, first_seen_at desc, id desc limit 1) is not null,
-            exists (select from fis_held where tenant_id = any($33))";
+            -- Event by event only for tenants of which something is held; that too is looked for from its end.
+            case when exists (select
+                                from unnest($33::text[]) as tenant (id)
+                               cross join lateral (select from fis_held h where h.tenant_id = tenant.id
+                                                    order by h.event_id desc limit 1) h)
+                 then exists (select
+                                from unnest($1::text[], $3::text[]) as posted (tenant_id, event_id)
+                               cross join lateral (select from fis_held h
+                                                    where h.tenant_id = posted.tenant_id and h.event_id = posted.event_id
+                                                    limit 1) h)
+                 else false end,
+            exists (select
+                      from unnest($33::text[]) as tenant (id)
+                     cross join lateral (select from fis_held h
+                                          where h.tenant_id = tenant.id and h.waits_for >= 'event:' and h.waits_for < 'event;'
+                                          limit 1) h)";
 
 /// The rows of a posting.
 pub struct PostingRows<'a> {
@@ -93,12 +110,12 @@ impl Write {
     /// # Errors
     /// The database is away or refuses a row; a head is not there.
     pub async fn run(self, db: &mut PgConnection) -> Result<Seen, sqlx::Error> {
-        let rows: Vec<(i64, bool, bool)> = sqlx::query_as_with(WRITE, self.arguments).fetch_all(db).await?;
+        let rows: Vec<(i64, bool, bool, bool)> = sqlx::query_as_with(WRITE, self.arguments).fetch_all(db).await?;
         if rows.len() != self.heads {
             return Err(sqlx::Error::RowNotFound);
         }
-        let (position, letters, held) = rows.into_iter().max().ok_or(sqlx::Error::RowNotFound)?;
-        Ok(Seen { position, letters, held })
+        let (position, letters, held, awaited) = rows.into_iter().max().ok_or(sqlx::Error::RowNotFound)?;
+        Ok(Seen { position, letters, held, awaited })
     }
 
     /// Makes the arguments ready, so that the lock of the heads need not wait for it.
