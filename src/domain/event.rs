@@ -28,6 +28,14 @@ pub struct RawMessage<'a, 'h> {
     pub header: &'h dyn Fn(&str) -> Option<&'a str>,
 }
 
+/// The beginning of the content types that choose a dialect, whatever the body looks like.
+pub(super) const CLOUD_EVENT_TYPES: &str = "application/cloudevents";
+
+/// Tells whether a message is a structured CloudEvent by its content type alone.
+pub(super) fn is_cloud_event_type(content_type: Option<&str>) -> bool {
+    content_type.is_some_and(|kind| kind.starts_with(CLOUD_EVENT_TYPES))
+}
+
 /// The form in which the event was written down.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Dialect {

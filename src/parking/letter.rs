@@ -51,12 +51,12 @@ pub fn letter_id(delivery: &Delivery, routing_key: &str) -> String {
     content_id(routing_key, &delivery.properties, &delivery.body)
 }
 
-/// The content id of a message: made from routing key, identifying headers and body.
-pub(super) fn content_id(routing_key: &str, properties: &Properties, body: &[u8]) -> String {
+/// The content id of a message: made from everything that decides how it is read.
+fn content_id(routing_key: &str, properties: &Properties, body: &[u8]) -> String {
     // Those of its envelope, and the mark of one that lost some of its headers.
     let identifying = [CLOUD_EVENT_HEADERS, TENANT_HEADER, UNREADABLE_HEADER];
     let headers = identifying.into_iter().flat_map(|prefix| properties.headers_starting(prefix));
-    dead_letter_id(routing_key, headers, body)
+    dead_letter_id(routing_key, properties.content_type(), headers, body)
 }
 
 /// The message id that the publisher gave.

@@ -3,6 +3,7 @@
 
 mod discard;
 mod edit;
+mod identity;
 mod interrupted;
 mod looking;
 mod races;

@@ -28,7 +28,7 @@ fn time() -> DateTime<Utc> {
 
 fn rejection(tenant: Option<&str>, event: Option<&str>, reason: Reason) -> OutboundEvent {
     let letter = DeadLetter {
-        id: dead_letter_id("ecommerce.order.completed", std::iter::empty(), b"{}"),
+        id: dead_letter_id("ecommerce.order.completed", None, std::iter::empty(), b"{}"),
         payload_hash: None,
         identity: Identity {
             tenant_id: tenant.map(|text| TenantId::parse(text).unwrap()),

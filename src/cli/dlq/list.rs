@@ -125,13 +125,43 @@ fn two_lines(letter: &Letter, now: chrono::DateTime<chrono::Utc>, width: usize) 
     }
     let seen = age(now, letter.first_seen_at);
     let start = format!("{}  {seen:>4}  {:<20} {money:>14}", letter.id, printable(&letter.reason));
-    let room = width.saturating_sub(start.chars().count() + marks.chars().count() + 3);
+    let fits = |more: usize| start.chars().count() + marks.chars().count() + more < width;
     let detail = |detail: &str| printable_within(detail, width.saturating_sub(5));
-    if whose.chars().count() <= room {
-        format!("{start}  {whose}{marks}\n    {}\n", detail(&letter.detail))
-    } else {
-        // Not more than a third of the line: the detail is what is looked for.
-        let whose = printable_within(&whose, width / 3);
-        format!("{start}{marks}\n    {}\n", detail(&format!("{whose}: {}", letter.detail)))
+    if fits(whose.chars().count() + 2) {
+        return format!("{start}  {whose}{marks}\n    {}\n", detail(&letter.detail));
+    }
+    // Not more than a third of the line: the detail is what is looked for.
+    let whose = printable_within(&whose, width / 3);
+    let (beside, below) = if fits(0) { (marks.as_str(), "") } else { ("", marks.as_str()) };
+    format!("{start}{beside}\n    {}\n", detail(&format!("{whose}{below}: {}", letter.detail)))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn no_line_of_a_letter_is_wider_than_the_terminal() {
+        let now = time::now();
+        let mut letter = Letter {
+            id: format!("dl_{}", "x".repeat(26)),
+            tenant_id: Some("a-tenant-with-a-long-name".to_owned()),
+            event_id: Some("evt_0123456789abcdef".to_owned()),
+            routing_key: "ecommerce.order.completed".to_owned(),
+            reason: "idempotency_conflict".to_owned(),
+            detail: "x".repeat(300),
+            status: LetterStatus::Parked,
+            attempts: 1,
+            first_seen_at: now - chrono::TimeDelta::days(999),
+            amount: Some("1234567.89".to_owned()),
+            currency: Some("EUR".to_owned()),
+            group_id: "6831f06b".to_owned(),
+            entry_id: None,
+        };
+        let widest = |letter: &Letter| two_lines(letter, now, 80).lines().map(|line| line.chars().count()).max();
+        assert!(widest(&letter) <= Some(80));
+        (letter.attempts, letter.status) = (1_234, LetterStatus::Discarded);
+        let shown = two_lines(&letter, now, 80);
+        assert!(widest(&letter) <= Some(80) && shown.contains("×1234  discarded: xxx"), "{shown}");
     }
 }

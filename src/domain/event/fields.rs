@@ -5,7 +5,7 @@ use std::borrow::Cow;
 
 use chrono::{DateTime, Utc};
 
-use super::{BatchRef, Dialect, Identity, InboundEvent, RawMessage};
+use super::{BatchRef, Dialect, Identity, InboundEvent, RawMessage, is_cloud_event_type};
 use crate::domain::canonical::sha256_text;
 use crate::domain::disposition::{Failure, Reason};
 use crate::domain::ids::{EventId, EventType, NameError, TenantId};
@@ -72,7 +72,7 @@ impl<'a> Fields<'a> {
         let is_queued = has("payload")
             && (has("id") || has("idempotency_key"))
             && (has("action") || has("attempts") || has("created_at"));
-        let cloud_type = message.content_type.is_some_and(|t| t.starts_with("application/cloudevents"));
+        let cloud_type = is_cloud_event_type(message.content_type);
         let mut fields = if cloud_type || (has("specversion") && has("id") && has("type")) {
             Self::members(root, Dialect::CloudEventStructured, CLOUD_EVENT, "data")
         } else if has("eventId") || (has("payload") && (has("tenantId") || has("eventType"))) {
