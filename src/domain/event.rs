@@ -124,8 +124,15 @@ pub fn decode<'a>(
         })
 }
 
+/// The mark of a message whose stored properties cannot be read any more.
+pub const DAMAGED: &str = "damaged";
+
 fn unreadable(why: &str) -> Failure {
     match why {
+        DAMAGED => {
+            let detail = "its stored properties cannot be read, and without them it may be another event; put them back or have it sent again";
+            Failure::new(Reason::BadField, detail)
+        }
         "too_large" => Failure::new(Reason::TooLarge, "its headers do not fit a frame of AMQP, and were left out"),
         "too_deep" => Failure::new(Reason::BadField, "a header has tables or arrays nested too deep, and was left out"),
         _ => Failure::new(Reason::BadField, "a header could not be read, and was left out"),

@@ -30,6 +30,8 @@ pub const CLOUD_EVENT_HEADERS: &str = "cloudEvents";
 /// The header of a message that lost headers on its way in, because they could not be read: too deep, or larger than a frame.
 /// What is left of it may look like another event of another tenant.
 pub const UNREADABLE_HEADER: &str = "x-fis-unreadable";
+/// The text that stood in the place of a stored message's properties, and is none.
+pub const DAMAGED_HEADER: &str = "x-fis-damaged-properties";
 
 /// The lease of the instance that follows the inbox for all of them.
 pub const INBOX_LEASE: &str = "inbox";

@@ -91,7 +91,7 @@ fn message(
             exchange: exchange.clone(),
             routing_key: routing_key.clone(),
             message_id: message_id.clone(),
-            properties: Properties::from_text(properties),
+            properties: Properties::from_text(properties)?,
             body: bodies.remove(&row.id)?,
         }),
         RowContent::Unreadable => None,

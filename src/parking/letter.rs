@@ -3,9 +3,11 @@
 
 use crate::domain::dead_letter::{DeadLetter, dead_letter_id};
 use crate::domain::disposition::Failure;
-use crate::domain::event::Identity;
+use crate::domain::event::{DAMAGED, Identity};
 use crate::domain::money::Worth;
-use crate::domain::names::{CLOUD_EVENT_HEADERS, TENANT_HEADER, TRACEPARENT_HEADER, UNREADABLE_HEADER};
+use crate::domain::names::{
+    CLOUD_EVENT_HEADERS, DAMAGED_HEADER, TENANT_HEADER, TRACEPARENT_HEADER, UNREADABLE_HEADER,
+};
 use crate::platform::amqp::{Delivery, Properties};
 
 /// The longest `traceparent`: the W3C form has 55 characters, and anything much longer is not one.
@@ -86,8 +88,12 @@ pub fn storable(text: &str) -> String {
     text.replace('\0', "\u{fffd}")
 }
 
-/// The message that waited, as it would come off the broker.
+/// The message that waited, as it would come off the broker. One whose properties cannot be read any more bears the mark by which it is refused,
+/// and the text that it was stored with.
 #[must_use]
 pub fn imagined(routing_key: &str, properties: &str, body: Vec<u8>) -> Delivery {
-    Delivery::imagined(routing_key.to_owned(), Properties::from_text(properties).carried(), body)
+    let read = Properties::from_text(properties).map(|read| read.carried());
+    let damaged = [(UNREADABLE_HEADER, Some(DAMAGED)), (DAMAGED_HEADER, Some(properties))];
+    let properties = read.unwrap_or_else(|| Properties::default().with_headers(damaged, []));
+    Delivery::imagined(routing_key.to_owned(), properties, body)
 }

@@ -7,6 +7,7 @@ use super::message::{Message, WaitingMessage};
 use crate::domain::disposition::{Failure, Reason};
 use crate::domain::event::{Identity, InboundEvent, PROPERTIES_BYTES_MAX, RawMessage, Undecodable, decode};
 use crate::domain::ids::TenantId;
+use crate::domain::names::UNREADABLE_HEADER;
 use crate::faults::crash_points;
 use crate::intake::Lane;
 use crate::intake::claim::Key;
@@ -59,7 +60,9 @@ impl Reader {
 
     fn decode<'a>(&self, message: Message<'a>, delivery: &'a Delivery, tenant: Option<&TenantId>) -> Event<'a> {
         let properties_bytes = delivery.properties.size();
-        if properties_bytes > PROPERTIES_BYTES_MAX {
+        // One that is marked is refused for what was left out of it, however much is left.
+        let is_marked = delivery.properties.header(UNREADABLE_HEADER).is_some();
+        if properties_bytes > PROPERTIES_BYTES_MAX && !is_marked {
             let detail =
                 format!("its properties have {properties_bytes} bytes, at most {PROPERTIES_BYTES_MAX} are taken");
             return unread(message, Failure::new(Reason::TooLarge, detail));

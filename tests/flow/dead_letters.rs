@@ -1,6 +1,7 @@
 //! What an admin can do about dead letters, and what becomes of them. Each request that the tools of the field leave open has a
 //! test that says it.
 
+mod damaged;
 mod discard;
 mod edit;
 mod identity;

@@ -2,7 +2,7 @@
 
 use std::process::ExitCode;
 
-use serde_json::json;
+use serde_json::{Value, json};
 
 use super::{age, body, columns, hanging};
 use crate::cli::print_json;
@@ -107,12 +107,25 @@ impl Show {
 
 /// The properties that were set; most are not.
 fn said(properties: &str) -> String {
-    let Ok(serde_json::Value::Object(mut said)) = serde_json::from_str(properties) else {
+    let Ok(Value::Object(mut said)) = serde_json::from_str(properties) else {
         return properties.to_owned();
     };
     said.retain(|_, value| !value.is_null());
-    let said: Vec<String> = said.iter().map(|(name, value)| format!("{}: {value}", json!(name))).collect();
+    let said: Vec<String> =
+        said.into_iter().map(|(name, value)| format!("{}: {}", json!(name), as_text(value))).collect();
     format!("{{{}}}", said.join(", "))
+}
+
+/// A value with the texts in it as texts: AMQP's long strings may hold any bytes, and are stored as such.
+fn as_text(value: Value) -> Value {
+    let Value::Object(members) = value else { return value };
+    let bytes = members.get("LongString").filter(|_| members.len() == 1).and_then(|bytes| bytes.as_array());
+    let byte = |byte: &Value| byte.as_u64().and_then(|byte| u8::try_from(byte).ok());
+    let bytes = bytes.and_then(|bytes| bytes.iter().map(byte).collect::<Option<Vec<u8>>>());
+    match bytes.and_then(|bytes| String::from_utf8(bytes).ok()) {
+        Some(text) => Value::from(text),
+        None => members.into_iter().map(|(name, value)| (name, as_text(value))).collect(),
+    }
 }
 
 /// A name and its value beside it; what is too long for that, and could be copied, has a line of its own.
@@ -149,5 +162,8 @@ mod tests {
         );
         assert_eq!(said(r#"{"a": null, "b": 2, "c": {"d": "e,f"}}"#), r#"{"b": 2, "c": {"d":"e,f"}}"#);
         assert_eq!(said("{"), "{");
+        let headers =
+            r#"{"headers": {"a": {"LongString": [104, 105]}, "b": {"LongString": [255]}, "c": {"Void": null}}}"#;
+        assert_eq!(said(headers), r#"{"headers": {"a":"hi","b":{"LongString":[255]},"c":{"Void":null}}}"#);
     }
 }

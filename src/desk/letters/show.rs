@@ -51,7 +51,7 @@ pub struct WholeLetter {
     pub payload_hash: Option<String>,
     pub last_seen_at: DateTime<Utc>,
     pub resolved_as: Option<Resolution>,
-    /// JSON, as text.
+    /// JSON, as text; any text where it is damaged.
     #[serde(serialize_with = "as_json")]
     pub properties: String,
     #[serde(flatten)]
@@ -59,7 +59,8 @@ pub struct WholeLetter {
 }
 
 fn as_json<S: Serializer>(text: &str, serializer: S) -> Result<S::Ok, S::Error> {
-    serde_json::from_str::<serde_json::Value>(text).ok().serialize(serializer)
+    // What is damaged is shown as it stands.
+    serde_json::from_str(text).unwrap_or_else(|_| serde_json::Value::from(text)).serialize(serializer)
 }
 
 impl From<Whole> for WholeLetter {

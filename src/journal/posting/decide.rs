@@ -206,6 +206,13 @@ fn reject(plan: &mut Plan, source: &dyn Source, came: &Came, failure: Failure, r
     if let Some(own) = came.letter() {
         letter.id.clone_from(&own.letter_id);
     }
+    // What was held is known by its row, also where its message cannot be read any more.
+    if let Came::FromHeld { row: ((tenant, event), payload_hash), .. } = came {
+        letter.identity.tenant_id.get_or_insert_with(|| tenant.clone());
+        letter.identity.event_id.get_or_insert_with(|| event.clone());
+        letter.payload_hash.get_or_insert_with(|| payload_hash.clone());
+        letter.money = letter.money.or(reception.held.and_then(|held| held.money));
+    }
     plan.rejected.push(RejectedRow { letter, reception, replayed: came.letter().is_some() });
     Verdict::Rejected { failure, posted: None }
 }

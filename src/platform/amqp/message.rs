@@ -32,16 +32,17 @@ impl Properties {
         self.0.with_delivery_mode(2)
     }
 
-    /// Writes the properties as the broker stores them elsewhere: JSON, exact for every AMQP type.
+    /// Writes the properties as the broker stores them elsewhere: JSON, exact for every AMQP type. What cannot be written is a text that nobody
+    /// takes for properties.
     #[must_use]
     pub fn to_text(&self) -> String {
-        serde_json::to_string(&self.0).unwrap_or_else(|_| "{}".to_owned())
+        serde_json::to_string(&self.0).unwrap_or_else(|error| error.to_string())
     }
 
-    /// Reads properties from their text. Properties that cannot be read any more are empty: a message without its properties is better than none.
+    /// Reads properties from their text; `None`: it is no such text. A message without its properties may be another event, of another tenant.
     #[must_use]
-    pub fn from_text(text: &str) -> Self {
-        Self(serde_json::from_str(text).unwrap_or_default())
+    pub fn from_text(text: &str) -> Option<Self> {
+        serde_json::from_str(text).ok().map(Self)
     }
 
     /// The properties, fit to be published again by us: no expiry (nothing expires here), no priority (it would overtake), no

@@ -18,7 +18,10 @@ fn properties_survive_text_and_lose_what_would_change_their_meaning() {
         .with_user_id("guest".into())
         .with_priority(9);
     let properties = Properties::from_lapin(lapin);
-    assert_eq!(Properties::from_text(&properties.to_text()), properties);
+    let text = properties.to_text();
+    assert_eq!(Properties::from_text(&text).as_ref(), Some(&properties));
+    assert_eq!(Properties::from_text(&text[..text.len() / 2]), None, "half a text is no text");
+    assert_eq!(Properties::from_text(""), None);
 
     let carried = properties.carried();
     assert_eq!(carried.header("x-fis-tenant"), Some("acme"));
