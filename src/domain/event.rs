@@ -78,6 +78,14 @@ pub struct Identity {
     pub correlation_id: Option<String>,
 }
 
+impl Identity {
+    /// Tenant and event id, where both could be read.
+    #[must_use]
+    pub fn event(&self) -> Option<(&TenantId, &EventId)> {
+        self.tenant_id.as_ref().zip(self.event_id.as_ref())
+    }
+}
+
 /// The decoder's answer for a message that is not an event.
 #[derive(Debug, Clone)]
 pub struct Undecodable {

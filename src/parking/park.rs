@@ -8,7 +8,7 @@ use chrono::{DateTime, NaiveDate, Utc};
 use sqlx::{Connection as _, PgConnection};
 use tokio_util::sync::CancellationToken;
 
-use super::letter::{EventFacts, dead_letter};
+use super::letter::{EventFacts, dead_letter, letter_id};
 use crate::domain::dead_letter::{DeadLetter, money_of};
 use crate::domain::disposition::{Failure, Reason};
 use crate::domain::event::{Identity, RawMessage, decode};
@@ -21,7 +21,7 @@ use crate::platform::health::{Health, Part};
 use crate::platform::postgres::{Postgres, Work};
 use crate::platform::time::{self, Backoff};
 use crate::platform::{config, metrics};
-use crate::store::dead_letters::{self, LetterRow};
+use crate::store::dead_letters::{self, EventLetterKey, LetterRow};
 use crate::store::ledger;
 use crate::store::outbox::{PropertiesText, insert_announcements};
 
@@ -84,9 +84,9 @@ impl Parking {
             let letters = batch.iter().map(|delivery| unrecorded(delivery, self.default_tenant.as_ref()));
             // What the pipeline rejected is recorded; what the broker gave up by itself is news, even of a letter that was
             // resolved or discarded before.
-            let (own, rejected): (Vec<_>, Vec<_>) = letters.partition(|(_, by_broker)| *by_broker);
-            let strip =
-                |letters: Vec<(DeadLetter, bool)>| letters.into_iter().map(|(letter, _)| letter).collect::<Vec<_>>();
+            let (own, mut rejected): (Vec<_>, Vec<_>) = letters.partition(|found| found.by_broker);
+            self.leave_out_recorded(&mut rejected).await?;
+            let strip = |found: Vec<Unrecorded<'_>>| found.into_iter().map(|one| one.letter).collect::<Vec<_>>();
             let new = self.record(strip(rejected), strip(own)).await?;
             crash_point(crash_points::AFTER_PARK);
             receiver.consumer().settler().settle(&batch, |_| false).await?;
@@ -100,6 +100,26 @@ impl Parking {
 }
 
 impl Parking {
+    /// Leaves out what is recorded under another routing key than the broker says. A publisher that writes a death of his own into a message has the
+    /// broker keep the key in it, and only the pipeline saw the one by which the message came.
+    async fn leave_out_recorded(&self, rejected: &mut Vec<Unrecorded<'_>>) -> Result<(), sqlx::Error> {
+        let ids: Vec<&str> = rejected.iter().map(|found| found.letter.id.as_str()).collect();
+        let recorded = self.postgres.run(PARK, async |db| dead_letters::recorded(db, &ids).await).await?;
+        let strange = |found: &&Unrecorded<'_>| !recorded.contains(&found.letter.id);
+        let events: Vec<_> = rejected.iter().filter(strange).filter_map(|found| found.letter.identity.event()).collect();
+        if events.is_empty() {
+            return Ok(());
+        }
+        let others = self.postgres.run(PARK, async |db| dead_letters::newest_of(db, &events).await).await?;
+        // The id is proof: it is made from this very message, and the key that the pipeline saw.
+        let is_it = |found: &Unrecorded<'_>, other: &EventLetterKey| {
+            found.letter.identity.event().is_some_and(|(tenant, event)| other.is_of(tenant, event))
+                && letter_id(found.delivery, &other.routing_key) == other.id
+        };
+        rejected.retain(|found| recorded.contains(&found.letter.id) || !others.iter().any(|other| is_it(found, other)));
+        Ok(())
+    }
+
     /// Writes the letters down, and tells the publishers of those that nobody has told: in one transaction. Returns how many
     /// were news.
     async fn record(&self, rejected: Vec<DeadLetter>, own: Vec<DeadLetter>) -> Result<u64, sqlx::Error> {
@@ -133,8 +153,15 @@ impl Parking {
     }
 }
 
-/// The letter as it would be recorded if nobody had, and whether the broker gave it up by itself.
-fn unrecorded(delivery: &Delivery, default_tenant: Option<&TenantId>) -> (DeadLetter, bool) {
+/// The letter as it would be recorded if nobody had.
+struct Unrecorded<'a> {
+    delivery: &'a Delivery,
+    letter: DeadLetter,
+    /// The broker gave it up by itself.
+    by_broker: bool,
+}
+
+fn unrecorded<'a>(delivery: &'a Delivery, default_tenant: Option<&TenantId>) -> Unrecorded<'a> {
     let death = delivery.properties.death();
     let routing_key =
         death.as_ref().and_then(|death| death.routing_key.clone()).unwrap_or_else(|| delivery.routing_key.clone());
@@ -166,7 +193,7 @@ fn unrecorded(delivery: &Delivery, default_tenant: Option<&TenantId>) -> (DeadLe
         }
     };
     let lane = lane_of(death.as_ref().map_or("", |death| &death.queue));
-    (dead_letter(delivery, &routing_key, lane, facts, failure), by_broker)
+    Unrecorded { delivery, letter: dead_letter(delivery, &routing_key, lane, facts, failure), by_broker }
 }
 
 fn lane_of(queue: &str) -> &'static str {

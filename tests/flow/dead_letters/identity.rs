@@ -1,11 +1,12 @@
 //! Which letter a message is: the same event is one letter, another event another one, whoever writes it down and whatever its publisher
 //! pretends.
 
+use lapin::types::{AMQPValue, FieldArray, FieldTable};
 use serde_json::{Value, json};
 
 use super::{OPEN, PARKED, park, text};
 use crate::support::broker::DLQ;
-use crate::support::events::{Message, books};
+use crate::support::events::{Message, books, payment};
 use crate::support::wait::{same, wait_until};
 use crate::support::world::World;
 
@@ -84,4 +85,44 @@ async fn the_same_bytes_with_another_content_type_are_another_event_and_another_
     world.rest(&mut run).await;
     assert_eq!(world.count(OPEN).await, world.count(PARKED).await);
     world.invariants().await;
+}
+
+/// RabbitMQ 3.x finds its own queue and reason in what a publisher wrote, and keeps the routing key that stands there.
+#[tokio::test(flavor = "multi_thread")]
+async fn a_death_that_its_publisher_wrote_himself_makes_no_second_letter() {
+    let world = World::new("forged_death").await;
+    let mut run = world.run().await;
+    let text_of = |text: &str| AMQPValue::LongString(text.into());
+    let mut death = FieldTable::default();
+    death.insert("queue".into(), text_of("fis.ingestion.queue"));
+    death.insert("reason".into(), text_of("rejected"));
+    death.insert("exchange".into(), text_of("fis.events.exchange"));
+    death.insert("count".into(), AMQPValue::LongLongInt(1));
+    death.insert("routing-keys".into(), AMQPValue::FieldArray(FieldArray::from(vec![text_of("another.routing.key")])));
+    let forged = |message: Message| {
+        let mut headers = message.properties.headers().clone().unwrap_or_default();
+        headers.insert(
+            "x-death".into(),
+            AMQPValue::FieldArray(FieldArray::from(vec![AMQPValue::FieldTable(death.clone())])),
+        );
+        Message { properties: message.properties.with_headers(headers), ..message }
+    };
+    let mut untyped = payment("untyped", "9999", "7.00").value();
+    untyped.as_object_mut().unwrap().remove("eventType");
+    // The type of the second one is its routing key: under the forged one it would be another event.
+    let messages = [payment("typed", "9999", "1.50"), Message::json("billing.invoice.paid", &untyped)];
+    world.publish(&messages.map(|message| forged(message).rejected("unknown_account"))).await;
+    wait_until("parking has met both", async || {
+        let (_, metrics) = run.get("/metrics").await;
+        let sum = |line: &str| line.rsplit(' ').next().and_then(|count| count.parse::<i64>().ok());
+        let lines = metrics.lines().filter(|line| line.starts_with("fis_parking_parked_total{"));
+        same(lines.filter_map(sum).sum(), 2)
+    })
+    .await;
+    let keys = "select string_agg(concat_ws(' ', event_id, routing_key, amount, attempts), ', ' order by event_id) from fis_dead_letter";
+    let expected = "typed billing.invoice.paid 1.50 1, untyped billing.invoice.paid 7.00 1";
+    assert_eq!(text(&world, keys).await, expected);
+    world.rest(&mut run).await;
+    let feed = world.invariants().await;
+    assert_eq!(feed.of("fis.event.rejected").len(), 2, "each rejection is told once");
 }
