@@ -3,6 +3,8 @@
 
 use std::io::{BufRead, ErrorKind, IsTerminal, Write};
 
+pub use crate::platform::printable::printable_within;
+
 /// Writes a long text. A reader that has seen enough (`| head`) is no failure.
 pub fn print_text(text: &str) -> anyhow::Result<()> {
     let mut stdout = std::io::stdout().lock();
@@ -15,28 +17,9 @@ pub fn print_text(text: &str) -> anyhow::Result<()> {
 /// Characters of one value that a list shows.
 const SHOWN_MAX: usize = 120;
 
-/// A text from outside, fit for the terminal: control characters and direction overrides are shown as codes.
+/// A value from outside, fit for a list.
 pub fn printable(text: &str) -> String {
     printable_within(text, SHOWN_MAX)
-}
-
-/// A text from outside, fit for the terminal, with a limit of its own.
-pub fn printable_within(text: &str, most: usize) -> String {
-    let mut shown = String::with_capacity(text.len());
-    for (place, c) in text.chars().enumerate() {
-        if place == most {
-            shown.push('…');
-            break;
-        }
-        match c {
-            '\u{061c}' | '\u{200b}'..='\u{200f}' | '\u{feff}' | '\u{2028}'..='\u{202e}' | '\u{2066}'..='\u{2069}' => {
-                shown.extend(c.escape_unicode());
-            }
-            c if c.is_control() => shown.extend(c.escape_default()),
-            c => shown.push(c),
-        }
-    }
-    shown
 }
 
 pub fn table(header: &[&str]) -> comfy_table::Table {
@@ -85,11 +68,6 @@ pub fn confirmed(question: &str, nobody: &str, no: &str) -> anyhow::Result<bool>
 #[cfg(test)]
 mod tests {
     use super::*;
-
-    #[test]
-    fn what_came_from_outside_never_drives_the_terminal() {
-        assert_eq!(printable("a\u{1b}[31mb\nc\u{202e}d"), "a\\u{1b}[31mb\\nc\\u{202e}d");
-    }
 
     #[test]
     fn what_is_cut_short_shows_that_it_is() {

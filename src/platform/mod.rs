@@ -6,6 +6,7 @@ pub mod health;
 pub mod http;
 pub mod metrics;
 pub mod postgres;
+pub mod printable;
 pub mod redis;
 pub mod signing;
 pub mod telemetry;

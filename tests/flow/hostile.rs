@@ -3,7 +3,7 @@
 use lapin::types::{AMQPValue, FieldTable};
 
 use crate::support::broker::{DLQ, LANES};
-use crate::support::events::{BACKFILL, LIVE, URGENT, order};
+use crate::support::events::{BACKFILL, LIVE, URGENT, order, payment};
 use crate::support::raw::{Raw, entry, nested, tagged};
 use crate::support::wait::{same, wait_until};
 use crate::support::world::World;
@@ -181,5 +181,32 @@ async fn a_publishers_own_delivery_count_and_attempts_are_not_believed() {
     world.publish(&[message]).await;
     world.rest(&mut run).await;
     assert_eq!(world.count("select count(*) from fis_journal_entry").await, 1);
+    world.invariants().await;
+}
+
+/// A detail quotes the event, and the log quotes the detail.
+#[tokio::test(flavor = "multi_thread")]
+async fn an_events_text_forges_no_line_of_the_log_and_drives_no_terminal() {
+    let world = World::new("forged_log").await;
+    let text = "9999\n2026-11-18T00:00:00Z ERROR forged\u{202e}\u{2066}\u{9b}2J\u{1b}[31m\u{7f}";
+    for format in ["human", "json"] {
+        let mut run = world.run_with(&[("FIS__LOG__FORMAT", format)]).await;
+        world.publish(&[payment(format, text, "1.50").rejected("unknown_account")]).await;
+        let log = wait_until("the rejection is in the log", async || {
+            let log = run.log();
+            if log.contains("rejected an event") { Ok(log) } else { Err(log) }
+        })
+        .await;
+        let is_unfit =
+            |c: &char| *c != '\n' && c.is_control() || matches!(c, '\u{202a}'..='\u{202e}' | '\u{2066}'..='\u{2069}');
+        assert_eq!(log.chars().find(is_unfit), None, "{format}: {log}");
+        let forged: Vec<&str> = log.lines().filter(|line| line.contains("forged")).collect();
+        assert!(matches!(forged.as_slice(), [line] if line.contains("rejected an event")), "{format}: {forged:?}");
+        if format == "json" {
+            let line: serde_json::Value = serde_json::from_str(forged[0]).unwrap();
+            assert!(line["message"].as_str().unwrap().contains(text), "to a machine it is the same text");
+        }
+        world.rest(&mut run).await;
+    }
     world.invariants().await;
 }
