@@ -71,6 +71,21 @@ async fn a_copy_of_what_waits_waits_with_it_and_ends_with_it() {
     world.invariants().await;
 }
 
+/// However often a publisher sends what waits, it takes one row, and has the attempts of one.
+#[tokio::test(flavor = "multi_thread")]
+async fn what_is_sent_again_and_again_while_it_waits_waits_once() {
+    let world = World::new("held_often").await;
+    let mut run = world.run_with(&SLOW_RETRIES).await;
+    let refund = refund_of("acme", "refund", "never");
+    world.publish(&vec![refund.clone(); 150]).await;
+    wait_count(&world, "a held event", HELD, 1).await;
+    world.publish(&vec![rewritten(&refund); 150]).await;
+    wait_count(&world, "all have come", "select sum(events)::bigint from fis_received", 300).await;
+    assert_eq!(texts(&world, "select concat_ws(' ', event_id, attempts) from fis_held").await, ["refund 1"]);
+    world.rest(&mut run).await;
+    world.invariants().await;
+}
+
 /// An event without a time of its own is dated by its first receipt, however long it waited.
 #[tokio::test(flavor = "multi_thread")]
 async fn what_waited_is_dated_by_its_first_receipt() {
@@ -199,5 +214,8 @@ async fn a_held_message_that_cannot_be_read_any_more_becomes_a_dead_letter() {
     world.sql("update fis_held set body = 'x', due_at = now()").await;
     wait_count(&world, "a letter", "select count(*) from fis_dead_letter where reason = 'malformed_json'", 1).await;
     wait_count(&world, "nothing is held", HELD, 0).await;
+    let letter = "select concat_ws(' ', tenant_id, event_id, amount, currency) from fis_dead_letter";
+    assert_eq!(texts(&world, letter).await, ["acme held 10.00 GBP"], "its row says whose it is, and how much");
     world.rest(&mut run).await;
+    world.invariants().await;
 }
