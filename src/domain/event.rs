@@ -134,14 +134,20 @@ pub fn decode<'a>(
 
 /// The mark of a message whose stored properties cannot be read any more.
 pub const DAMAGED: &str = "damaged";
+/// The beginning of the mark of a message of whose body only the beginning was kept; what the whole body was follows.
+pub const BODY_CUT: &str = "body_cut ";
 
 fn unreadable(why: &str) -> Failure {
+    if let Some(whole) = why.strip_prefix(BODY_CUT) {
+        let detail = format!("only the beginning of its body was kept, of {whole}; it cannot be booked");
+        return Failure::new(Reason::TooLarge, detail);
+    }
     match why {
         DAMAGED => {
             let detail = "its stored properties cannot be read, and without them it may be another event; put them back or have it sent again";
             Failure::new(Reason::BadField, detail)
         }
-        "too_large" => Failure::new(Reason::TooLarge, "its headers do not fit a frame of AMQP, and were left out"),
+        "too_large" => Failure::new(Reason::TooLarge, "its headers are too large or too many, and were left out"),
         "too_deep" => Failure::new(Reason::BadField, "a header has tables or arrays nested too deep, and was left out"),
         _ => Failure::new(Reason::BadField, "a header could not be read, and was left out"),
     }

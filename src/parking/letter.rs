@@ -1,13 +1,12 @@
 //! The letter that a message is or would be, and the message that a letter would be again. A delivery enters, a `DeadLetter` leaves, or the
 //! other way round. The pipeline and the parking both make their letters here, so that one message never has two.
 
+use crate::domain::canonical::sha256_text;
 use crate::domain::dead_letter::{DeadLetter, dead_letter_id};
 use crate::domain::disposition::Failure;
-use crate::domain::event::{DAMAGED, Identity};
+use crate::domain::event::{BODY_BYTES_MAX, BODY_CUT, DAMAGED, Identity};
 use crate::domain::money::Worth;
-use crate::domain::names::{
-    CLOUD_EVENT_HEADERS, DAMAGED_HEADER, TENANT_HEADER, TRACEPARENT_HEADER, UNREADABLE_HEADER,
-};
+use crate::domain::names::{CLOUD_EVENT_HEADERS, DAMAGED_HEADER, TENANT_HEADER, TRACEPARENT_HEADER, UNREADABLE_HEADER};
 use crate::platform::amqp::{Delivery, Properties};
 
 /// The longest `traceparent`: the W3C form has 55 characters, and anything much longer is not one.
@@ -42,9 +41,24 @@ pub fn dead_letter(
         money,
         message_id: own_message_id(delivery).map(ToOwned::to_owned),
         traceparent: traceparent(delivery),
-        properties: delivery.properties.to_text(),
-        body: delivery.body.clone(),
+        properties: kept_properties(delivery),
+        body: kept_body(delivery).to_vec(),
     }
+}
+
+/// The part of a body that a letter keeps: all of it, unless no event could have it.
+fn kept_body(delivery: &Delivery) -> &[u8] {
+    delivery.body.get(..BODY_BYTES_MAX).unwrap_or(&delivery.body)
+}
+
+/// The properties that a letter keeps. Those of a message that is not kept whole bear the mark by which it is refused: the beginning of a body may
+/// look like an event of its own.
+fn kept_properties(delivery: &Delivery) -> String {
+    if kept_body(delivery).len() == delivery.body.len() {
+        return delivery.properties.to_text();
+    }
+    let mark = format!("{BODY_CUT}{} bytes, {}", delivery.body.len(), sha256_text(&delivery.body));
+    delivery.properties.clone().with_header(UNREADABLE_HEADER, &mark).to_text()
 }
 
 /// The id of the dead letter that a message is or would be.

@@ -16,7 +16,7 @@ use crate::domain::ids::TenantId;
 use crate::domain::names::{BACKFILL_QUEUE, DEAD_LETTER_QUEUE, INGESTION_QUEUE, URGENT_QUEUE};
 use crate::domain::outbound::rejected_event;
 use crate::faults::crash_points::{self, crash_point};
-use crate::platform::amqp::{AmqpError, Connection, Consumer, Delivery, Limits, Receiver};
+use crate::platform::amqp::{AmqpError, Connection, Consumer, Delivery, Limits, Prefetch, Receiver};
 use crate::platform::health::{Health, Part};
 use crate::platform::postgres::{Postgres, Work};
 use crate::platform::time::{self, Backoff};
@@ -77,24 +77,49 @@ impl Parking {
         // Only with a database to park in; otherwise each session would spend the letters' delivery counts.
         self.postgres.run(PARK, ledger::probe).await?;
         let connection = Connection::open(&self.amqp, "fis parking").await?;
-        let consumer = Consumer::open(&connection, DEAD_LETTER_QUEUE, LETTERS_MAX).await?;
+        let intake = config::Intake { prefetch: LETTERS_MAX, prefetch_max: LETTERS_MAX, ..self.intake.clone() };
+        let prefetch = Prefetch::new(&intake);
+        let consumer = Consumer::open(&connection, DEAD_LETTER_QUEUE, prefetch.now()).await?;
         let limits = Limits { events_max: usize::from(LETTERS_MAX), ..Limits::new(&self.intake) };
-        let mut receiver = Receiver::new(consumer, limits);
+        let mut receiver = Receiver::new(consumer, limits).adapting(prefetch);
         while let Some(batch) = receiver.next_batch(stop).await? {
-            let letters = batch.iter().map(|delivery| unrecorded(delivery, self.default_tenant.as_ref()));
-            // What the pipeline rejected is recorded; what the broker gave up by itself is news, even of a letter that was
-            // resolved or discarded before.
-            let (own, mut rejected): (Vec<_>, Vec<_>) = letters.partition(|found| found.by_broker);
-            self.leave_out_recorded(&mut rejected).await?;
-            let strip = |found: Vec<Unrecorded<'_>>| found.into_iter().map(|one| one.letter).collect::<Vec<_>>();
-            let new = self.record(strip(rejected), strip(own)).await?;
-            crash_point(crash_points::AFTER_PARK);
-            receiver.consumer().settler().settle(&batch, |_| false).await?;
+            self.park(&receiver, &batch).await?;
             backoff.reset();
-            metrics::parked(false, new);
-            metrics::parked(true, (batch.len() as u64).saturating_sub(new));
+            if receiver.wants_restart() {
+                self.restart(&mut receiver).await?;
+            }
         }
         connection.close().await;
+        Ok(())
+    }
+
+    /// Consumes with another bound: what the broker has sent already is parked first.
+    async fn restart(&self, receiver: &mut Receiver) -> Result<(), ParkError> {
+        receiver.consumer().cancel().await?;
+        let never = CancellationToken::new();
+        loop {
+            match receiver.next_batch(&never).await {
+                Ok(Some(batch)) => self.park(receiver, &batch).await?,
+                Ok(None) | Err(AmqpError::Cancelled { .. }) => break,
+                Err(error) => return Err(error.into()),
+            }
+        }
+        receiver.restart().await?;
+        Ok(())
+    }
+
+    async fn park(&self, receiver: &Receiver, batch: &[Delivery]) -> Result<(), ParkError> {
+        let letters = batch.iter().map(|delivery| unrecorded(delivery, self.default_tenant.as_ref()));
+        // What the pipeline rejected is recorded; what the broker gave up by itself is news, even of a letter that was
+        // resolved or discarded before.
+        let (own, mut rejected): (Vec<_>, Vec<_>) = letters.partition(|found| found.by_broker);
+        self.leave_out_recorded(&mut rejected).await?;
+        let strip = |found: Vec<Unrecorded<'_>>| found.into_iter().map(|one| one.letter).collect::<Vec<_>>();
+        let new = self.record(strip(rejected), strip(own)).await?;
+        crash_point(crash_points::AFTER_PARK);
+        receiver.consumer().settler().settle(batch, |_| false).await?;
+        metrics::parked(false, new);
+        metrics::parked(true, (batch.len() as u64).saturating_sub(new));
         Ok(())
     }
 }
@@ -106,7 +131,8 @@ impl Parking {
         let ids: Vec<&str> = rejected.iter().map(|found| found.letter.id.as_str()).collect();
         let recorded = self.postgres.run(PARK, async |db| dead_letters::recorded(db, &ids).await).await?;
         let strange = |found: &&Unrecorded<'_>| !recorded.contains(&found.letter.id);
-        let events: Vec<_> = rejected.iter().filter(strange).filter_map(|found| found.letter.identity.event()).collect();
+        let events: Vec<_> =
+            rejected.iter().filter(strange).filter_map(|found| found.letter.identity.event()).collect();
         if events.is_empty() {
             return Ok(());
         }

@@ -76,7 +76,10 @@ async fn a_lane_that_raises_its_prefetch_under_load_loses_and_doubles_nothing() 
 async fn a_wish_for_another_prefetch_outlives_the_batches_that_come_before_it_is_granted() {
     let world = World::new("restart").await;
     world.publish(&orders("evt", 100, "fis.events.exchange")).await;
-    let config = config::Intake { prefetch: 13, prefetch_max: 640, ..config::Intake::default() };
+    // So much memory that it begins with its usual bound.
+    let bytes = 128 * 1024 * 1024;
+    let config =
+        config::Intake { prefetch: 13, prefetch_max: 640, prefetch_bytes_max: bytes, ..config::Intake::default() };
     let limits = Limits { events_max: 3, bytes_max: usize::MAX, linger: Duration::from_secs(1) };
     let connection = Connection::open(&world.amqp(), "test").await.unwrap();
     let consumer = Consumer::open(&connection, LANES[0], 13).await.unwrap();

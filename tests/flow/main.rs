@@ -27,6 +27,7 @@ mod inbox;
 mod lanes;
 mod life;
 mod limits;
+mod memory;
 mod mirror;
 mod plans;
 mod reading;

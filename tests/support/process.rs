@@ -189,6 +189,13 @@ impl Run {
         self.ended.is_some_and(|status| status.signal() == Some(SIGABRT))
     }
 
+    /// The most memory that was ever resident, in MiB, as the kernel counts it.
+    pub fn memory_peak(&self) -> u64 {
+        let status = std::fs::read_to_string(format!("/proc/{}/status", self.pid())).unwrap();
+        let peak = status.lines().find_map(|line| line.strip_prefix("VmHWM:")?.trim().strip_suffix(" kB")).unwrap();
+        peak.parse::<u64>().unwrap() / 1024
+    }
+
     /// User and system time spent so far, in clock ticks, and resident memory in pages, as the kernel counts them.
     pub fn usage(&self) -> (u64, u64) {
         let stat = std::fs::read_to_string(format!("/proc/{}/stat", self.pid())).unwrap();

@@ -82,7 +82,11 @@ impl Show {
             let most = if matches!(*name, "detail" | "properties") { 1100 } else { width.saturating_sub(15).max(120) };
             text.push_str(&fact(name, &printable_within(value, most), width));
         }
-        text.push_str(&format!("body          {} bytes\n", whole.body.0.len()));
+        let body = match &story.whole_body {
+            Some(of) => format!("{} bytes, the beginning of {of}; it cannot be booked", whole.body.0.len()),
+            None => format!("{} bytes", whole.body.0.len()),
+        };
+        text.push_str(&fact("body", &printable_within(&body, TOLD_MAX), width));
         text.push_str(&body::shown(&whole.body.0, width, if self.full { usize::MAX } else { body::LINES_MAX }));
         for edit in &story.edits {
             let line = format!("edit {} by {} at {}: {}", edit.edit_no, edit.edited_by, at(edit.edited_at), edit.why);

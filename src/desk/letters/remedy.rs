@@ -2,7 +2,18 @@
 //! over the reasons (`domain::disposition`) and the letter's state.
 
 use crate::domain::disposition::{NextStep, Reason};
+use crate::domain::event::DAMAGED;
+use crate::domain::names::UNREADABLE_HEADER;
+use crate::platform::amqp::Properties;
 use crate::store::dead_letters::{Letter, Whole};
+
+/// The mark of a message that is not stored as it came, and so can never be booked from here.
+pub(super) fn mark(properties: &str) -> Option<String> {
+    match Properties::from_text(properties) {
+        Some(properties) => properties.header(UNREADABLE_HEADER).map(ToOwned::to_owned),
+        None => Some(DAMAGED.to_owned()),
+    }
+}
 
 /// The nearest cause in a sentence, and the commands that would mend it.
 pub(super) fn remedy(whole: &Whole) -> (String, Vec<String>) {
@@ -19,6 +30,11 @@ pub(super) fn remedy(whole: &Whole) -> (String, Vec<String>) {
         _ => {}
     }
     match Reason::from_code(&letter.reason) {
+        Some(reason) if mark(&whole.properties).is_some() => {
+            let cause = "What is left of the message cannot be booked: its publisher has to send the event anew.";
+            let discard = format!("fis dlq discard {} --why WHY", letter.id);
+            (format!("{}: {}. {cause}", reason.code(), reason.advice()), vec![discard])
+        }
         Some(reason) => (format!("{}: {}.", reason.code(), reason.advice()), commands(reason.next_step(), letter)),
         None => (format!("This program does not know the reason `{}`.", letter.reason), Vec::new()),
     }

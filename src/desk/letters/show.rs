@@ -3,9 +3,10 @@
 use chrono::{DateTime, Utc};
 use serde::ser::{Serialize, SerializeStruct, Serializer};
 
-use super::remedy::remedy;
+use super::remedy::{mark, remedy};
 use super::{EditLine, Filter, Letter, LogLine};
 use crate::desk::{Desk, DeskError};
+use crate::domain::event::BODY_CUT;
 use crate::domain::letter::Resolution;
 use crate::store::dead_letters::{Whole, whole, whole_page};
 use crate::store::letter_edits::of_letter;
@@ -92,6 +93,8 @@ pub struct LetterStory {
     pub message_id: Option<String>,
     pub correlation_id: Option<String>,
     pub replay_id: Option<i64>,
+    /// The length and the hash of the whole body, where only its beginning was kept.
+    pub whole_body: Option<String>,
     pub history: Vec<LogLine>,
     pub edits: Vec<EditLine>,
     /// The nearest cause, and what to do about it, in a sentence.
@@ -121,6 +124,7 @@ impl Desk {
         };
         let (history, edits) = (history(&mut db, id).await?, of_letter(&mut db, id).await?);
         let (cause, commands) = remedy(&whole);
+        let mark = mark(&whole.properties);
         Ok(LetterStory {
             fault: fault(&whole.letter.detail).map(ToOwned::to_owned),
             rule: whole.rule_name.take(),
@@ -129,6 +133,7 @@ impl Desk {
             message_id: whole.message_id.take(),
             correlation_id: whole.correlation_id.take(),
             replay_id: whole.replay_id,
+            whole_body: mark.as_deref().and_then(|mark| mark.strip_prefix(BODY_CUT)).map(ToOwned::to_owned),
             history,
             edits,
             cause,

@@ -37,6 +37,11 @@ impl Delivery {
         }
     }
 
+    /// About how many bytes it takes in memory.
+    pub(super) fn memory(&self) -> usize {
+        self.body.len() + self.properties.memory()
+    }
+
     pub(super) fn tag(&self) -> u64 {
         self.tag
     }

@@ -106,6 +106,12 @@ impl Properties {
         texts + self.0.headers().as_ref().map_or(0, table_size)
     }
 
+    /// About how many bytes their values take in memory: a value without any bytes of its own on the wire takes as much as others.
+    #[must_use]
+    pub fn memory(&self) -> usize {
+        self.0.headers().as_ref().map_or(0, table_memory)
+    }
+
     /// A header that is text.
     #[must_use]
     pub fn header(&self, name: &str) -> Option<&str> {
@@ -244,6 +250,20 @@ fn value_size(value: &AMQPValue) -> usize {
         | AMQPValue::Timestamp(_)
         | AMQPValue::Void => 8,
     }
+}
+
+fn table_memory(table: &FieldTable) -> usize {
+    let name = |name: &ShortString| size_of::<ShortString>() + name.as_str().len();
+    table.into_iter().map(|(known, value)| name(known) + value_memory(value)).sum()
+}
+
+fn value_memory(value: &AMQPValue) -> usize {
+    let beside = match value {
+        AMQPValue::FieldArray(list) => list.as_slice().iter().map(value_memory).sum(),
+        AMQPValue::FieldTable(table) => table_memory(table),
+        plain => value_size(plain),
+    };
+    size_of::<AMQPValue>() + beside
 }
 
 fn is_death(name: &str) -> bool {

@@ -109,7 +109,7 @@ impl Receiver {
         if first.delivery_count() >= ALONE_FROM {
             return Ok(Some(vec![first]));
         }
-        let mut bytes = first.body.len();
+        let mut bytes = first.memory();
         let mut batch = vec![first];
         let age = tokio::time::sleep(if self.under_load { self.limits.linger } else { Duration::ZERO });
         tokio::pin!(age);
@@ -135,7 +135,7 @@ impl Receiver {
                 self.pending = Some(delivery);
                 break;
             }
-            bytes += delivery.body.len();
+            bytes += delivery.memory();
             batch.push(delivery);
         }
         self.under_load = batch.len() * 2 > events_max;

@@ -102,6 +102,8 @@ fn the_unit_takes_credentials_from_a_file_and_comes_back_slower_and_slower() {
     assert_eq!(unit("Restart"), "always");
     assert!(seconds(&unit("RestartSec")) < seconds(&unit("RestartMaxDelaySec")));
     assert_eq!(unit("StartLimitIntervalSec"), "0");
+    assert_eq!(unit("LimitCORE"), "0", "a core file would hold passwords");
+    assert_eq!(unit("MemoryMax"), "1G");
     // The three lines it asks for are settings.
     let text = read(UNIT);
     let asked = text

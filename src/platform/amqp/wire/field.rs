@@ -11,12 +11,18 @@ pub(super) struct Cursor<'b> {
     pub(super) bytes: &'b mut [u8],
     pub(super) at: usize,
     pub(super) end: usize,
+    /// The values that were stepped over.
+    pub(super) values: usize,
 }
 
 impl<'b> Cursor<'b> {
     pub(super) fn new(bytes: &'b mut [u8]) -> Self {
-        let end = bytes.len();
-        Self { bytes, at: 0, end }
+        let all = 0..bytes.len();
+        Self::within(bytes, all)
+    }
+
+    pub(super) fn within(bytes: &'b mut [u8], part: Range<usize>) -> Self {
+        Self { bytes, at: part.start, end: part.end, values: 0 }
     }
 
     pub(super) fn take(&mut self, count: usize) -> Result<Range<usize>, Unreadable> {
@@ -80,6 +86,7 @@ impl<'b> Cursor<'b> {
     /// Steps over a tag, and over its value where that holds no other values; else tells whether those have names.
     fn plain(&mut self) -> Result<Option<bool>, Unreadable> {
         let [tag] = self.number()?;
+        self.values += 1;
         let count = match tag {
             b'A' => return Ok(Some(false)),
             b'F' => return Ok(Some(true)),

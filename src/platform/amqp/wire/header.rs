@@ -32,6 +32,10 @@ const BROKERS_BYTES_MAX: usize = 300;
 /// Room for everything beside the publisher's headers: twelve short texts, the broker's headers and the mark.
 const RESERVE_BYTES: usize = 10 * 1024;
 
+/// The values of a publisher's headers, and of each of the broker's. A value takes up to a hundred bytes in lapin's memory, and one on the wire; sixteen KiB of
+/// properties, which is all that an event may have, hold fewer than these.
+pub(super) const VALUES_MAX: usize = 4096;
+
 /// Class, weight and the body's size.
 pub(super) const FIXED_BYTES: usize = 12;
 const HEADERS_FLAG: u16 = 1 << 13;
@@ -65,7 +69,7 @@ const KINDS: [Kind; 14] = [
 struct Followed {
     /// The inside of the header table.
     table: Option<Range<usize>>,
-    /// A header in it could not be followed.
+    /// Every header in it could be followed, and they are not too many.
     is_whole: bool,
 }
 
@@ -73,6 +77,8 @@ struct Followed {
 struct Entry {
     name: Range<usize>,
     all: Range<usize>,
+    /// Its value, and those in it.
+    values: usize,
     fault: Option<Unreadable>,
 }
 
@@ -133,21 +139,21 @@ fn follow(cursor: &mut Cursor<'_>) -> Result<Followed, Unreadable> {
 }
 
 fn is_whole(payload: &mut [u8], table: Range<usize>) -> bool {
-    let mut cursor = Cursor { bytes: payload, at: table.start, end: table.end };
+    let mut cursor = Cursor::within(payload, table);
     while cursor.at < cursor.end {
         if cursor.short().and_then(|_| cursor.value()).is_err() {
             return false;
         }
     }
-    true
+    cursor.values <= VALUES_MAX
 }
 
 /// The headers one by one. Behind one whose end cannot be found there are none.
 fn entries(payload: &mut [u8], table: Range<usize>) -> (Vec<Entry>, Option<Unreadable>) {
     let mut entries = Vec::new();
-    let mut cursor = Cursor { bytes: payload, at: table.start, end: table.end };
+    let mut cursor = Cursor::within(payload, table.clone());
     while cursor.at < table.end {
-        let from = cursor.at;
+        let (from, before) = (cursor.at, cursor.values);
         let Ok(name) = cursor.short() else { return (entries, Some(Unreadable::Garbled)) };
         let value = cursor.at;
         let fault = cursor.value().err();
@@ -162,7 +168,7 @@ fn entries(payload: &mut [u8], table: Range<usize>) -> (Vec<Entry>, Option<Unrea
                 return (entries, Some(garbled));
             }
         }
-        entries.push(Entry { name, all: from..cursor.at, fault });
+        entries.push(Entry { name, all: from..cursor.at, values: cursor.values - before, fault });
     }
     (entries, None)
 }
@@ -176,7 +182,8 @@ fn rebuild(payload: &mut [u8], followed: &Followed, bytes_max: usize) -> Option<
     let is_brokers = |entry: &&Entry| BROKERS.iter().any(|known| known.as_bytes() == name(entry));
     let (brokers, own): (Vec<&Entry>, Vec<&Entry>) = entries.iter().partition(is_brokers);
     let own_bytes: usize = own.iter().map(|entry| entry.all.len()).sum();
-    let too_large = own_bytes > bytes_max.saturating_sub(RESERVE_BYTES);
+    let own_values: usize = own.iter().map(|entry| entry.values).sum();
+    let too_large = own_bytes > bytes_max.saturating_sub(RESERVE_BYTES) || own_values > VALUES_MAX;
     let fault = if too_large { Some(Unreadable::TooLarge) } else { own.iter().find_map(|entry| entry.fault).or(rest) };
     let mark = fault.map(mark).unwrap_or_default();
 
@@ -190,7 +197,8 @@ fn rebuild(payload: &mut [u8], followed: &Followed, bytes_max: usize) -> Option<
         // Of several with one name the last one counts, as it does for lapin.
         let Some(entry) = brokers.iter().rfind(|entry| name(entry) == known.as_bytes()) else { continue };
         let all = payload.get(entry.all.clone())?;
-        if entry.fault.is_none() && (is_roomy || all.len() <= BROKERS_BYTES_MAX) {
+        let is_small = all.len() <= BROKERS_BYTES_MAX;
+        if entry.fault.is_none() && (is_small || is_roomy && entry.values <= VALUES_MAX) {
             headers.extend_from_slice(all);
         } else if known == DEATH {
             headers.extend(newest_death(all).unwrap_or_default());

@@ -29,7 +29,7 @@ pub const UNREADABLE_HEADER: &str = "x-fis-unreadable";
 pub enum Unreadable {
     /// Tables or arrays lie in each other beyond what is taken.
     TooDeep,
-    /// The headers do not fit a frame together with what the broker adds.
+    /// The headers do not fit a frame together with what the broker adds, or have so many values that they would fill the memory.
     TooLarge,
     /// The bytes are no properties as lapin reads them.
     Garbled,

@@ -6,7 +6,7 @@ use lapin::protocol::{AMQPClass, basic, parse_class};
 use lapin::types::AMQPValue;
 use proptest::prelude::*;
 
-use super::header::{self, FIXED_BYTES};
+use super::header::{self, FIXED_BYTES, VALUES_MAX};
 use super::*;
 use crate::platform::amqp::Properties;
 
@@ -195,6 +195,35 @@ fn a_lane_and_the_dead_letter_queue_find_the_same_headers_at_every_size() {
         if lane == [mark] { lost += 1 } else { kept += 1 }
     }
     assert!(kept > 0 && lost > 0);
+}
+
+#[test]
+fn headers_of_too_many_values_are_left_out_by_the_lane_and_by_the_parking() {
+    let mark = (UNREADABLE_HEADER.to_owned(), Unreadable::TooLarge.name().to_owned());
+    let id = entry(b"cloudEvents:id", &long(b'S', b"i"));
+    let kept = [("cloudEvents:id".to_owned(), "i".to_owned())];
+    let voids = |count: usize| entry(b"voids", &long(b'A', &b"V".repeat(count)));
+    let names = |count: u16| (0..count).flat_map(|n| entry(&n.to_be_bytes().map(|byte| byte % 128), b"V")).collect();
+    let cases: [(Vec<u8>, bool); 5] = [
+        (voids(VALUES_MAX - 2), true),
+        (voids(VALUES_MAX), false),
+        (voids(100_000), false),
+        (names(4_000), true),
+        (names(20_000), false),
+    ];
+    for (many, is_taken) in cases {
+        let [lane, parking] = both_readings(&[&id[..], &many].concat());
+        assert_eq!(lane, parking);
+        if is_taken { assert_eq!(lane, kept) } else { assert_eq!(lane, [mark.clone()]) }
+    }
+    // Where the broker keeps its own record they are no loss of the publisher's.
+    let deaths = entry(
+        b"x-death",
+        &long(b'A', &[&long(b'F', &entry(b"queue", &long(b'S', b"q")))[..], &b"V".repeat(100_000)].concat()),
+    );
+    let properties = received(&[&id[..], &deaths].concat());
+    assert_eq!((properties.header(UNREADABLE_HEADER), properties.header("cloudEvents:id")), (None, Some("i")));
+    assert!(properties.memory() < 1_000, "{} bytes", properties.memory());
 }
 
 #[test]
