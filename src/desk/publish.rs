@@ -133,9 +133,9 @@ impl Publishing {
     /// # Errors
     /// The broker is away: of the events since the last confirm it is unknown.
     pub async fn finish(mut self) -> Result<Published, DeskError> {
-        self.send().await?;
+        let sent = self.send().await;
         self.connection.close().await;
-        Ok(self.published)
+        sent.map(|()| self.published)
     }
 
     async fn send(&mut self) -> Result<(), DeskError> {

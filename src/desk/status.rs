@@ -95,16 +95,11 @@ impl Desk {
 
     /// Ready messages as the queues themselves say; unacknowledged ones only where the management API can be reached.
     async fn queues(&self) -> Result<Vec<(&'static str, QueueDepth)>, DeskError> {
-        let connection = Connection::open(&self.config.amqp, "fis status").await?;
         let management = Management::of(&self.config.amqp)?;
-        let mut queues = Vec::new();
-        for queue in Lane::CONSUMED.into_iter().filter_map(Lane::queue).chain([DEAD_LETTER_QUEUE]) {
-            let ready = u64::from(connection.ready_count(queue).await?);
-            let counts = management.queue_counts(queue).await.ok().flatten();
-            queues.push((queue, QueueDepth { ready, unacked: counts.map(|counts| counts.unacked) }));
-        }
+        let connection = Connection::open(&self.config.amqp, "fis status").await?;
+        let queues = depths(&connection, &management).await;
         connection.close().await;
-        Ok(queues)
+        queues
     }
 
     /// The running service is asked at its `/readyz`.
@@ -116,4 +111,17 @@ impl Desk {
             Err(_) => Breaker::Unknown,
         }
     }
+}
+
+async fn depths(
+    connection: &Connection,
+    management: &Management,
+) -> Result<Vec<(&'static str, QueueDepth)>, DeskError> {
+    let mut queues = Vec::new();
+    for queue in Lane::CONSUMED.into_iter().filter_map(Lane::queue).chain([DEAD_LETTER_QUEUE]) {
+        let ready = u64::from(connection.ready_count(queue).await?);
+        let counts = management.queue_counts(queue).await.ok().flatten();
+        queues.push((queue, QueueDepth { ready, unacked: counts.map(|counts| counts.unacked) }));
+    }
+    Ok(queues)
 }

@@ -41,9 +41,9 @@ pub fn drawing(config: &Config) -> Result<String, DeskError> {
 pub async fn apply(config: &Config) -> Result<Vec<Applied>, DeskError> {
     let topology = needed(config)?;
     let connection = Connection::open(&config.amqp, "fis topology").await?;
-    let applied = connection.apply_topology(&topology).await?;
+    let applied = connection.apply_topology(&topology).await;
     connection.close().await;
-    Ok(applied)
+    Ok(applied?)
 }
 
 /// Compares the broker with what is needed.
@@ -54,8 +54,9 @@ pub async fn check(config: &Config) -> Result<TopologyCheck, DeskError> {
     let topology = needed(config)?;
     let management = Management::of(&config.amqp)?;
     let connection = Connection::open(&config.amqp, "fis topology").await?;
-    let findings = connection.check_topology(&topology, Some(&management)).await?;
+    let findings = connection.check_topology(&topology, Some(&management)).await;
     connection.close().await;
+    let findings = findings?;
     Ok(TopologyCheck { lossy: is_lossy(&findings), findings })
 }
 

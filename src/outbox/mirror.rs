@@ -116,19 +116,29 @@ impl Mirror {
     ) -> Result<(), MirrorError> {
         self.remember_the_heads().await?;
         let connection = Connection::open_to_own(&self.amqp, "fis mirror").await?;
+        let ended = self.own(&connection, stuck, backoff, stop).await;
+        connection.close().await;
+        ended
+    }
+
+    /// Stands by until this connection is the owner's, and mirrors then.
+    async fn own(
+        &self,
+        connection: &Connection,
+        stuck: &mut Stuck,
+        backoff: &mut Backoff,
+        stop: &CancellationToken,
+    ) -> Result<(), MirrorError> {
         while !connection.try_own(MIRROR_OWNER_QUEUE).await? {
             // Another instance mirrors for this one.
             self.health.back(Part::Mirror);
             backoff.reset();
             if self.rest(super::stand_by(), stop).await {
-                connection.close().await;
                 return Ok(());
             }
         }
         tracing::info!(exchange = self.settings.exchange, "mirroring");
-        let ended = self.channels(&connection, stuck, backoff, stop).await;
-        connection.close().await;
-        ended
+        self.channels(connection, stuck, backoff, stop).await
     }
 
     async fn remember_the_heads(&self) -> Result<(), sqlx::Error> {

@@ -77,19 +77,38 @@ impl Parking {
         // Only with a database to park in; otherwise each session would spend the letters' delivery counts.
         self.postgres.run(PARK, ledger::probe).await?;
         let connection = Connection::open(&self.amqp, "fis parking").await?;
+        let mut receiver = self.receiver(&connection).await;
+        let ended = match &mut receiver {
+            Ok(receiver) => self.follow(receiver, stop, backoff).await,
+            Err(_) => Ok(()),
+        };
+        // The consumer stays until then: one that is dropped would still be cancelled, on a channel that closes.
+        connection.close().await;
+        receiver?;
+        ended
+    }
+
+    async fn receiver(&self, connection: &Connection) -> Result<Receiver, AmqpError> {
         let intake = config::Intake { prefetch: LETTERS_MAX, prefetch_max: LETTERS_MAX, ..self.intake.clone() };
         let prefetch = Prefetch::new(&intake);
-        let consumer = Consumer::open(&connection, DEAD_LETTER_QUEUE, prefetch.now()).await?;
+        let consumer = Consumer::open(connection, DEAD_LETTER_QUEUE, prefetch.now()).await?;
         let limits = Limits { events_max: usize::from(LETTERS_MAX), ..Limits::new(&self.intake) };
-        let mut receiver = Receiver::new(consumer, limits).adapting(prefetch);
+        Ok(Receiver::new(consumer, limits).adapting(prefetch))
+    }
+
+    async fn follow(
+        &self,
+        receiver: &mut Receiver,
+        stop: &CancellationToken,
+        backoff: &mut Backoff,
+    ) -> Result<(), ParkError> {
         while let Some(batch) = receiver.next_batch(stop).await? {
-            self.park(&receiver, &batch).await?;
+            self.park(receiver, &batch).await?;
             backoff.reset();
             if receiver.wants_restart() {
-                self.restart(&mut receiver).await?;
+                self.restart(receiver).await?;
             }
         }
-        connection.close().await;
         Ok(())
     }
 

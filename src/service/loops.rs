@@ -14,8 +14,8 @@ use crate::domain::disposition::Reason;
 use crate::intake::Lane;
 use crate::journal::books::BooksError;
 use crate::pipeline::{Edges, Inbox, InboxError, Pipeline, PipelineError};
-use crate::platform::amqp::{Connection, Consumer, Limits, Prefetch, Receiver};
-use crate::platform::config::Config;
+use crate::platform::amqp::{AmqpError, Connection, Consumer, Limits, Prefetch, Receiver};
+use crate::platform::config::{self, Config};
 use crate::platform::health::{Health, Part};
 use crate::platform::metrics;
 use crate::platform::postgres::Work;
@@ -157,13 +157,13 @@ async fn session(
     stop: &CancellationToken,
 ) -> Result<(), PipelineError> {
     let connection = Connection::open(&config.amqp, "fis intake").await?;
-    // All are opened before the first starts: a lane that is at work must not be dropped in the middle of a transaction.
-    let mut receivers = Vec::with_capacity(Lane::CONSUMED.len());
-    for (lane, queue) in Lane::CONSUMED.into_iter().filter_map(|lane| Some((lane, lane.queue()?))) {
-        let prefetch = Prefetch::new(&config.intake);
-        let consumer = Consumer::open(&connection, queue, prefetch.now()).await?;
-        receivers.push((lane, Receiver::new(consumer, Limits::new(&config.intake)).adapting(prefetch)));
-    }
+    let receivers = match receivers(&connection, &config.intake).await {
+        Ok(receivers) => receivers,
+        Err(error) => {
+            connection.close().await;
+            return Err(error.into());
+        }
+    };
     // One lane's loss ends the others: they finish the batch in hand and find their channel gone.
     let session_stop = stop.child_token();
     let mut lanes = JoinSet::new();
@@ -172,18 +172,23 @@ async fn session(
         lanes.spawn(async move {
             let end = pipeline.follow(lane, &mut receiver, &stop).await;
             stop.cancel();
-            end
+            (end, receiver)
         });
     }
     health.back(Part::BrokerIn);
     health.back(Part::Postgres); // it was probed just now
     let (mut end, mut panic) = (Ok(()), None);
+    // Consumers stay until the connection is closed: one that is dropped would still be cancelled, on a channel that closes.
+    let mut receivers = Vec::new();
     while let Some(lane) = lanes.join_next().await {
         match lane {
-            Ok(Ok(())) => {}
-            // A lane that was stopped because of another one's trouble says less than that other one.
-            Ok(Err(error)) if matches!(end, Ok(()) | Err(PipelineError::Stopped)) => end = Err(error),
-            Ok(Err(_)) => {}
+            Ok((ended, receiver)) => {
+                receivers.push(receiver);
+                // A lane that was stopped because of another one's trouble says less than that other one.
+                if matches!(end, Ok(()) | Err(PipelineError::Stopped)) {
+                    end = ended.and(end);
+                }
+            }
             Err(error) => {
                 // The others finish first: a lane must not be dropped in the middle of a transaction.
                 session_stop.cancel();
@@ -196,4 +201,15 @@ async fn session(
     }
     connection.close().await;
     end
+}
+
+/// A receiver for each lane. All are opened before the first starts: a lane that is at work must not be dropped in the middle of a transaction.
+async fn receivers(connection: &Connection, config: &config::Intake) -> Result<Vec<(Lane, Receiver)>, AmqpError> {
+    let mut receivers = Vec::with_capacity(Lane::CONSUMED.len());
+    for (lane, queue) in Lane::CONSUMED.into_iter().filter_map(|lane| Some((lane, lane.queue()?))) {
+        let prefetch = Prefetch::new(config);
+        let consumer = Consumer::open(connection, queue, prefetch.now()).await?;
+        receivers.push((lane, Receiver::new(consumer, Limits::new(config)).adapting(prefetch)));
+    }
+    Ok(receivers)
 }

@@ -5,6 +5,7 @@ use std::time::Duration;
 
 use tokio_util::sync::CancellationToken;
 
+use super::wait;
 use crate::domain::names::DEAD_LETTER_QUEUE;
 use crate::intake::Lane;
 use crate::pipeline::{Pipeline, inbox};
@@ -22,20 +23,23 @@ const QUIET_LOOKS: u32 = 5;
 pub async fn drained(config: &Config, postgres: &Postgres, pipeline: &Pipeline, stop: &CancellationToken) {
     let mut quiet = 0;
     let mut connection = None;
-    while quiet < QUIET_LOOKS {
-        tokio::select! {
-            () = tokio::time::sleep(LOOK) => {}
-            () = stop.cancelled() => return,
-        }
+    while quiet < QUIET_LOOKS && !wait(LOOK, stop).await {
         match is_quiet(config, postgres, pipeline, &mut connection).await {
             Ok(true) => quiet += 1,
             Ok(false) => quiet = 0,
             Err(why) => {
                 tracing::debug!("cannot tell yet whether everything is done: {why}");
-                connection = None;
+                close(connection.take()).await;
                 quiet = 0;
             }
         }
+    }
+    close(connection).await;
+}
+
+async fn close(connection: Option<Connection>) {
+    if let Some(connection) = connection {
+        connection.close().await;
     }
 }
 

@@ -20,6 +20,7 @@ mod duplicates;
 mod edges;
 mod examples;
 mod feed;
+mod goodbye;
 mod happy;
 mod held;
 mod hostile;

@@ -6,6 +6,7 @@ mod harmless;
 mod lossy;
 mod refused;
 
+use fis::platform::amqp::link::Link;
 use fis::platform::amqp::management::Management;
 use fis::platform::amqp::management::encode;
 use fis::platform::amqp::topology::{
@@ -25,14 +26,14 @@ pub const DLQ: &str = "fis.ingestion.dlq.queue";
 /// A virtual host of one test and what tests do in it.
 pub struct Broker {
     pub world: World,
-    pub connection: Connection,
+    pub connection: Link,
 }
 
 /// Runs a test in an empty virtual host of its own.
 async fn in_own_vhost(test: impl AsyncFnOnce(&Broker)) {
     let world =
         World::with("topology", Setup { database: false, topology: false, tenants: &[], ..Setup::default() }).await;
-    let connection = world.connect().await.unwrap();
+    let connection = Link::new(world.connect().await.unwrap());
     let broker = Broker { world, connection };
     test(&broker).await;
 }
@@ -97,7 +98,7 @@ impl Broker {
     }
 
     /// A new user with these rights on the virtual host, and a connection of it.
-    pub async fn guest(&self, configure: &str, write: &str, read: &str) -> (String, Connection) {
+    pub async fn guest(&self, configure: &str, write: &str, read: &str) -> (String, Link) {
         let user = format!("user-{}", self.vhost().trim_start_matches('/'));
         let body = json!({"password": "pw", "tags": "management"});
         self.world.management.put_json(&format!("users/{user}"), &body).await.unwrap();
@@ -108,7 +109,7 @@ impl Broker {
         let address = format!("amqp://{user}:pw@{}:{}", uri.authority.host, uri.authority.port);
         let url = with_path(&address, &encode(self.vhost()));
         let connected = Connection::connect(&url, ConnectionProperties::default()).await.unwrap();
-        (user, connected)
+        (user, Link::new(connected))
     }
 
     pub async fn forget(&self, user: &str) {

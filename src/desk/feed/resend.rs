@@ -1,6 +1,8 @@
 //! A range of the journal, sent again as the relay did. A range and a place enter, confirms leave. A reader recognises what it has by
 //! `message_id` and `sequence`; the bytes are the same. An announcement never goes to a queue that fis itself takes events from.
 
+use sqlx::PgConnection;
+
 use super::super::log_act;
 use super::stopped::{ResendCause, ResendStopped};
 use crate::desk::{Desk, DeskError};
@@ -88,24 +90,9 @@ impl Desk {
             return Err(DeskError::Refused { why });
         }
         let connection = Connection::open_to_publish(&self.config.amqp, "fis feed resend").await?;
-        let mut publisher = Publisher::open(&connection).await?;
-        let mut last = from - 1;
-        while last < *to {
-            let entries = read_span(&mut db, tenant, last, *to, (None, None)).await?;
-            let messages: Vec<OutMessage> =
-                entries.iter().map(|entry| request.addressed(journal_message(entry))).collect();
-            let whole = entries.iter().zip(last + 1..).all(|(entry, sequence)| entry.seq == sequence);
-            if !whole || messages.is_empty() {
-                let why = format!("the ledger lacks an entry behind sequence {last}; run `fis verify`");
-                return Err(DeskError::Refused { why });
-            }
-            for window in windows(&messages) {
-                request.send(&mut publisher, window, last).await?;
-                last += i64::try_from(window.len()).unwrap_or(0);
-                progress(u64::try_from(last - from + 1).unwrap_or(0));
-            }
-        }
+        let sent = request.send_all(&connection, &mut db, progress).await;
         connection.close().await;
+        sent?;
         log_act(operator, &format!("sent sequence {from} to {to} of {tenant} again"));
         Ok(Resent {
             tenant_id: tenant.to_string(),
@@ -118,6 +105,33 @@ impl Desk {
 }
 
 impl Resend {
+    async fn send_all(
+        &self,
+        connection: &Connection,
+        db: &mut PgConnection,
+        progress: &mut (dyn FnMut(u64) + Send),
+    ) -> Result<(), DeskError> {
+        let Self { tenant, from, to, .. } = self;
+        let mut publisher = Publisher::open(connection).await?;
+        let mut last = from - 1;
+        while last < *to {
+            let entries = read_span(db, tenant, last, *to, (None, None)).await?;
+            let messages: Vec<OutMessage> =
+                entries.iter().map(|entry| self.addressed(journal_message(entry))).collect();
+            let whole = entries.iter().zip(last + 1..).all(|(entry, sequence)| entry.seq == sequence);
+            if !whole || messages.is_empty() {
+                let why = format!("the ledger lacks an entry behind sequence {last}; run `fis verify`");
+                return Err(DeskError::Refused { why });
+            }
+            for window in windows(&messages) {
+                self.send(&mut publisher, window, last).await?;
+                last += i64::try_from(window.len()).unwrap_or(0);
+                progress(u64::try_from(last - from + 1).unwrap_or(0));
+            }
+        }
+        Ok(())
+    }
+
     fn addressed(&self, message: OutMessage) -> OutMessage {
         match &self.queue {
             // The default exchange knows every queue by its name.

@@ -102,11 +102,12 @@ pub async fn verify(
     };
     let connection = Connection::open(&config.amqp, "fis feed verify").await?;
     let mut reading = Reading { proof: Proof::of(request.tenant.clone()), messages: 0, fault: None };
-    match &request.queue {
-        Some(queue) => reading.read_queue(&connection, queue, progress).await?,
-        None => reading.read_stream(&connection, request.from, progress).await?,
-    }
+    let read = match &request.queue {
+        Some(queue) => reading.read_queue(&connection, queue, progress).await,
+        None => reading.read_stream(&connection, request.from, progress).await,
+    };
     connection.close().await;
+    read?;
     let ledger = match &announced {
         Some(announced) if reading.fault.is_none() => announced.compare(&reading.proof).await?,
         _ => Vec::new(),

@@ -47,21 +47,32 @@ impl Relay {
 
     async fn session(&self, stop: &CancellationToken, backoff: &mut Backoff) -> Result<(), RelayError> {
         let connection = Connection::open_to_own(&self.amqp, "fis relay").await?;
+        let ended = self.own(&connection, backoff, stop).await;
+        connection.close().await;
+        ended
+    }
+
+    /// Stands by until this connection is the owner's, and relays then.
+    async fn own(
+        &self,
+        connection: &Connection,
+        backoff: &mut Backoff,
+        stop: &CancellationToken,
+    ) -> Result<(), RelayError> {
         while !connection.try_own(RELAY_OWNER_QUEUE).await? {
             // Another instance relays for this one, which may take work.
             self.health.back(Part::BrokerOut);
             metrics::relaying(false);
             backoff.reset();
             if wait(stand_by(), stop).await {
-                connection.close().await;
                 return Ok(());
             }
         }
         tracing::info!("relaying");
         metrics::relaying(true);
-        let ended = self.channels(&connection, backoff, stop).await;
-        connection.close().await;
-        ended.map(|()| metrics::relaying(false))
+        self.channels(connection, backoff, stop).await?;
+        metrics::relaying(false);
+        Ok(())
     }
 
     /// Keeps a channel open for as long as the connection lives.

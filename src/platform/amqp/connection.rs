@@ -2,6 +2,7 @@
 //! search begins at another one each time: connections spread over the nodes, and nothing is remembered that could be
 //! stale by the next loss. Credentials never appear in an error.
 
+use std::sync::Arc;
 use std::time::Duration;
 
 use lapin::options::{ExchangeDeclareOptions, QueueDeclareOptions};
@@ -11,10 +12,12 @@ use lapin::{ConnectionProperties, ExchangeKind};
 
 use super::AmqpError;
 use super::address;
+use super::link::Link;
 use super::management::Management;
 use super::message::short;
 use super::topology::{Applied, Finding, Topology, TopologyError, apply, check};
 use super::transport;
+use super::within;
 use crate::platform::config;
 
 /// Loss is noticed after twice this time, and posting is to go on within 15 s of a broken wire. The broker's default of 60 s would
@@ -31,7 +34,7 @@ const FRAME_BYTES_MAX: u32 = 128 * 1024;
 const PUBLISHER_FRAME_BYTES_MAX: u32 = 32 * 1024;
 
 pub struct Connection {
-    inner: lapin::Connection,
+    link: Link,
     timeout: Duration,
 }
 
@@ -90,7 +93,7 @@ impl Connection {
         let properties = ConnectionProperties::default().with_connection_name(name.into());
         // lapin has no connect timeout of its own on the asynchronous path.
         match tokio::time::timeout(timeout, transport::connect(uri, properties)).await {
-            Ok(Ok(inner)) => Ok(Self { inner, timeout }),
+            Ok(Ok(inner)) => Ok(Self { link: Link::new(inner), timeout }),
             Ok(Err(error)) => Err(AmqpError::from_lapin("connect")(error)),
             Err(_) => Err(AmqpError::Timeout { what: "connect", milliseconds }),
         }
@@ -100,16 +103,16 @@ impl Connection {
     /// so for ever, because nobody is left to take the alarm back.
     #[must_use]
     pub fn is_blocked(&self) -> bool {
-        self.inner.status().blocked() && self.is_connected()
+        self.link.status().blocked() && self.is_connected()
     }
 
     #[must_use]
     pub fn is_connected(&self) -> bool {
-        self.inner.status().connected()
+        self.link.status().connected()
     }
 
-    pub(super) async fn channel(&self) -> Result<lapin::Channel, AmqpError> {
-        self.within("open a channel", self.inner.create_channel()).await
+    pub(super) async fn channel(&self) -> Result<Arc<lapin::Channel>, AmqpError> {
+        self.within("open a channel", self.link.channel()).await
     }
 
     /// Waits for an answer of the broker, but not for ever. After a timeout the state is unknown and the session must be
@@ -133,7 +136,7 @@ impl Connection {
     /// # Errors
     /// The broker is away or refuses.
     pub async fn apply_topology(&self, topology: &Topology) -> Result<Vec<Applied>, TopologyError> {
-        apply(topology, &self.inner).await
+        apply(topology, &self.link).await
     }
 
     /// Compares the broker with the topology; see `topology::check`.
@@ -145,7 +148,7 @@ impl Connection {
         topology: &Topology,
         management: Option<&Management>,
     ) -> Result<Vec<Finding>, TopologyError> {
-        check(topology, &self.inner, management).await
+        check(topology, &self.link, management).await
     }
 
     /// Messages ready in a queue, as the queue itself says.
@@ -179,30 +182,11 @@ impl Connection {
         let channel = self.channel().await?;
         let options = ExchangeDeclareOptions { passive: true, ..ExchangeDeclareOptions::default() };
         let asked = channel.exchange_declare(short(name), ExchangeKind::Direct, options, FieldTable::default());
-        self.within("find an exchange", asked).await?;
-        let _ = self.within("close a channel", channel.close(200, "found".into())).await;
-        Ok(())
+        self.within("find an exchange", asked).await
     }
 
-    /// Says goodbye; what is unsettled goes back to its queue. A broker that does not answer is left alone.
+    /// Says goodbye; what is unsettled goes back to its queue. A broker that does not answer within a second is left alone.
     pub async fn close(self) {
-        let goodbye = within(self.timeout, "close", self.inner.close(200, "bye".into())).await;
-        if let Err(error) = goodbye {
-            tracing::debug!(error = %error, "the broker did not say goodbye");
-        }
-    }
-}
-
-pub(super) async fn within<T>(
-    timeout: Duration,
-    what: &'static str,
-    answer: impl Future<Output = lapin::Result<T>>,
-) -> Result<T, AmqpError> {
-    match tokio::time::timeout(timeout, answer).await {
-        Ok(result) => result.map_err(AmqpError::from_lapin(what)),
-        Err(_) => {
-            let milliseconds = u64::try_from(timeout.as_millis()).unwrap_or(u64::MAX);
-            Err(AmqpError::Timeout { what, milliseconds })
-        }
+        self.link.close().await;
     }
 }

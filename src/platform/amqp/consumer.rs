@@ -1,6 +1,8 @@
 //! Deliveries come in, verdicts go out. A delivery is settled exactly once, by the consumer it came from, in the order it
 //! came. Nothing is ever acknowledged on a channel other than its own.
 
+use std::sync::Arc;
+
 use futures::StreamExt;
 use futures::stream::Fuse;
 use lapin::options::{
@@ -9,9 +11,8 @@ use lapin::options::{
 };
 use lapin::types::FieldTable;
 
-use super::connection::within;
 use super::message::{Properties, short};
-use super::{AmqpError, Connection};
+use super::{AmqpError, Connection, within};
 
 /// A message that the broker waits to hear about.
 #[derive(Debug)]
@@ -62,7 +63,7 @@ impl Delivery {
 
 pub struct Consumer {
     queue: String,
-    channel: lapin::Channel,
+    channel: Arc<lapin::Channel>,
     /// lapin tells the end once and then waits for ever; a batch may have met it before `next` is asked again.
     stream: Fuse<lapin::Consumer>,
     tag: String,
@@ -159,7 +160,7 @@ impl Consumer {
     #[must_use]
     pub fn settler(&self) -> Settler {
         Settler {
-            channel: self.channel.clone(),
+            channel: Arc::clone(&self.channel),
             timeout: self.timeout,
             prefetch: self.prefetch,
             #[cfg(feature = "mutants")]
@@ -176,7 +177,7 @@ async fn consume(channel: &lapin::Channel, queue: &str, arguments: FieldTable) -
 /// The broker's ear for one consumer's deliveries.
 #[derive(Clone)]
 pub struct Settler {
-    channel: lapin::Channel,
+    channel: Arc<lapin::Channel>,
     timeout: std::time::Duration,
     prefetch: u16,
     /// A deliberate bug has told the broker everything already.

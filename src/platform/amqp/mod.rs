@@ -5,6 +5,7 @@
 pub mod address;
 pub mod connection;
 pub mod consumer;
+pub mod link;
 pub mod management;
 pub mod message;
 mod ownership;
@@ -16,6 +17,8 @@ pub mod stream;
 pub mod topology;
 mod transport;
 pub mod wire;
+
+use std::time::Duration;
 
 pub use connection::Connection;
 pub use consumer::{Consumer, Delivery, Settler};
@@ -69,6 +72,21 @@ impl AmqpError {
 
     fn from_lapin(what: &'static str) -> impl Fn(lapin::Error) -> Self {
         move |error| Self::Broker { what, code: reply::code_of(&error), reason: error.to_string() }
+    }
+}
+
+/// Waits for an answer of the broker, but not for ever.
+async fn within<T>(
+    timeout: Duration,
+    what: &'static str,
+    answer: impl Future<Output = lapin::Result<T>>,
+) -> Result<T, AmqpError> {
+    match tokio::time::timeout(timeout, answer).await {
+        Ok(result) => result.map_err(AmqpError::from_lapin(what)),
+        Err(_) => {
+            let milliseconds = u64::try_from(timeout.as_millis()).unwrap_or(u64::MAX);
+            Err(AmqpError::Timeout { what, milliseconds })
+        }
     }
 }
 

@@ -24,11 +24,8 @@ impl Connection {
         let declared =
             self.within("own a queue", channel.queue_declare(short(queue), options, FieldTable::default())).await;
         match declared {
-            Ok(_) => {
-                // The queue lives with the connection, not with the channel.
-                let _ = self.within("close a channel", channel.close(200, "owned".into())).await;
-                Ok(true)
-            }
+            // The queue lives with the connection, not with the channel.
+            Ok(_) => Ok(true),
             Err(AmqpError::Broker { code: Some(ReplyCode::ResourceLocked), .. }) => Ok(false),
             Err(error) => Err(error),
         }
@@ -46,13 +43,11 @@ impl Connection {
             channel.basic_publish("".into(), short(queue), options, b"?", properties).await?.await
         };
         let answer = self.within("ask for an owner", asked).await;
-        let owned = match answer {
-            Ok(Confirmation::Ack(returned)) => returned.is_none(),
-            Ok(Confirmation::Nack(_) | Confirmation::NotRequested) => false,
-            Err(AmqpError::Broker { code: Some(ReplyCode::AccessRefused), .. }) => return Ok(false),
-            Err(error) => return Err(error),
-        };
-        let _ = self.within("close a channel", channel.close(200, "asked".into())).await;
-        Ok(owned)
+        match answer {
+            Ok(Confirmation::Ack(returned)) => Ok(returned.is_none()),
+            Ok(Confirmation::Nack(_) | Confirmation::NotRequested) => Ok(false),
+            Err(AmqpError::Broker { code: Some(ReplyCode::AccessRefused), .. }) => Ok(false),
+            Err(error) => Err(error),
+        }
     }
 }

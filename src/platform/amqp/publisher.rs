@@ -3,6 +3,7 @@
 
 use std::collections::{HashMap, HashSet, VecDeque};
 use std::future::poll_fn;
+use std::sync::Arc;
 use std::task::{Context, Poll, Waker};
 use std::time::Duration;
 
@@ -12,9 +13,8 @@ use lapin::Confirmation;
 use lapin::options::{BasicPublishOptions, ConfirmSelectOptions};
 use tokio::time::Instant;
 
-use super::connection::within;
 use super::message::{OutMessage, short};
-use super::{AmqpError, Connection};
+use super::{AmqpError, Connection, within};
 use crate::faults::mutants::{self, mutant};
 
 /// The outcome of a published message.
@@ -29,7 +29,7 @@ pub enum PublishOutcome {
 
 /// One channel in confirm mode. One task publishes on it: lapin hands confirms of concurrent publishers to the wrong one.
 pub struct Publisher {
-    channel: lapin::Channel,
+    channel: Arc<lapin::Channel>,
     timeout: Duration,
     sent: VecDeque<Sending>,
     /// Message ids that came back, with the reason.
@@ -76,7 +76,7 @@ impl Publisher {
         let mut confirms = Vec::with_capacity(messages.len());
         for message in messages {
             message_ids.push(message.message_id.clone());
-            let mut confirm = confirmed(self.channel.clone(), message).boxed();
+            let mut confirm = confirmed(Arc::clone(&self.channel), message).boxed();
             // The first poll registers the confirm and queues the frames (lapin's `basic_publish` does both before it waits
             // for the socket), so the order of these polls is the order on the wire; and the connection writes many messages
             // at once, where awaiting each would be a write and two switches of threads for every one.
@@ -167,7 +167,7 @@ impl Publisher {
     }
 }
 
-async fn confirmed(channel: lapin::Channel, message: OutMessage) -> lapin::Result<Confirmation> {
+async fn confirmed(channel: Arc<lapin::Channel>, message: OutMessage) -> lapin::Result<Confirmation> {
     let options = BasicPublishOptions { mandatory: true, immediate: false };
     let properties = message.properties.into_lapin().with_message_id(short(&message.message_id));
     let (exchange, key) = (short(&message.exchange), short(&message.routing_key));

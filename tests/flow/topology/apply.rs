@@ -60,7 +60,7 @@ async fn an_object_that_differs_is_reported_and_the_others_are_declared() {
 #[tokio::test(flavor = "multi_thread")]
 async fn an_exchange_that_a_publisher_declared_first_is_fine() {
     in_own_vhost(async |broker| {
-        let channel = broker.connection.create_channel().await.unwrap();
+        let channel = broker.connection.channel().await.unwrap();
         let durable = ExchangeDeclareOptions { durable: true, ..Default::default() };
         let name = "fis.events.exchange";
         channel.exchange_declare(name.into(), ExchangeKind::Topic, durable, FieldTable::default()).await.unwrap();
@@ -90,7 +90,7 @@ async fn the_definitions_import_as_they_are_and_are_clean() {
 async fn every_routing_key_arrives_once_and_a_reject_is_dead_lettered() {
     in_own_vhost(async |broker| {
         broker.apply().await;
-        let channel = broker.connection.create_channel().await.unwrap();
+        let channel = broker.connection.channel().await.unwrap();
         for key in ["a.b.c", "a", "a.b", "a.b.c.d", ""] {
             for exchange in ["fis.events.exchange", "fis.urgent.exchange", "fis.backfill.exchange"] {
                 let options = BasicPublishOptions { mandatory: true, ..Default::default() };
@@ -146,7 +146,7 @@ async fn the_rights_in_the_readme_suffice_to_apply_check_and_use_it() {
         let management = Management::new(&broker.world.servers.management, &user, "pw", broker.vhost()).unwrap();
         let findings = check(&topology, &connection, Some(&management)).await.unwrap();
         assert!(findings.is_empty(), "{}", report(&findings));
-        let channel = connection.create_channel().await.unwrap();
+        let channel = connection.channel().await.unwrap();
         for exchange in ["fis.events.exchange", ""] {
             let sent = channel.basic_publish(
                 exchange.into(),
@@ -169,7 +169,7 @@ async fn the_rights_in_the_readme_suffice_to_apply_check_and_use_it() {
 async fn the_counts_of_a_queue_are_those_of_the_broker() {
     in_own_vhost(async |broker| {
         broker.apply().await;
-        let channel = broker.connection.create_channel().await.unwrap();
+        let channel = broker.connection.channel().await.unwrap();
         for _ in 0..3 {
             let sent = channel.basic_publish(
                 "fis.events.exchange".into(),

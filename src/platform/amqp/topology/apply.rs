@@ -8,11 +8,10 @@
 //! 3. each other exchange with its bindings right behind it, so that a publisher who finds the exchange finds it
 //!    connected, but for the moment between the two.
 
-use lapin::Connection;
 use serde::Serialize;
 
 use super::{
-    super::ReplyCode,
+    super::{ReplyCode, link::Link},
     Topology, TopologyError,
     definitions::{Binding, Exchange, Queue},
     judge::{Difference, facts, judge_exchange, judge_queue},
@@ -52,14 +51,14 @@ pub enum Step<'a> {
 }
 
 /// Declares everything, in the order that cannot lose. Repeating it changes nothing.
-pub async fn apply(topology: &Topology, connection: &Connection) -> Result<Vec<Applied>, TopologyError> {
-    let vhost = connection.status().vhost().to_string();
+pub async fn apply(topology: &Topology, link: &Link) -> Result<Vec<Applied>, TopologyError> {
+    let vhost = link.status().vhost().to_string();
     let mut applied = Vec::new();
     for step in declaration_order(topology) {
         applied.push(match step {
-            Step::Exchange(exchange) => apply_exchange(connection, exchange).await?,
-            Step::Queue(queue) => apply_queue(topology, connection, &vhost, queue).await?,
-            Step::Binding(binding) => apply_binding(connection, binding).await?,
+            Step::Exchange(exchange) => apply_exchange(link, exchange).await?,
+            Step::Queue(queue) => apply_queue(topology, link, &vhost, queue).await?,
+            Step::Binding(binding) => apply_binding(link, binding).await?,
         });
     }
     Ok(applied)
@@ -95,15 +94,15 @@ fn bindings_of<'a>(topology: &'a Topology, exchange: &'a Exchange) -> impl Itera
     topology.bindings.iter().filter(|binding| binding.source == exchange.name)
 }
 
-async fn apply_exchange(connection: &Connection, exchange: &Exchange) -> Result<Applied, TopologyError> {
+async fn apply_exchange(link: &Link, exchange: &Exchange) -> Result<Applied, TopologyError> {
     let object = exchange.object();
-    let before = wire::exchange_exists(connection, &exchange.name).await?;
-    let refusal = match wire::declare_exchange(connection, exchange).await? {
+    let before = wire::exchange_exists(link, &exchange.name).await?;
+    let refusal = match wire::declare_exchange(link, exchange).await? {
         Ok(()) => return Ok(Applied::alike(object, before.is_ok())),
         Err(refusal) => refusal,
     };
     let sight = match is_difference(&refusal) {
-        true => probe::exchange(connection, exchange).await?,
+        true => probe::exchange(link, exchange).await?,
         false => return Err(refused(object, refusal)),
     };
     let Sight::Seen(state) = sight else {
@@ -114,20 +113,15 @@ async fn apply_exchange(connection: &Connection, exchange: &Exchange) -> Result<
     Ok(Applied::different(object, &differences, remedy))
 }
 
-async fn apply_queue(
-    topology: &Topology,
-    connection: &Connection,
-    vhost: &str,
-    queue: &Queue,
-) -> Result<Applied, TopologyError> {
+async fn apply_queue(topology: &Topology, link: &Link, vhost: &str, queue: &Queue) -> Result<Applied, TopologyError> {
     let object = queue.object();
-    let before = wire::queue_exists(connection, &queue.name).await?;
-    let refusal = match wire::declare_queue(connection, queue).await? {
+    let before = wire::queue_exists(link, &queue.name).await?;
+    let refusal = match wire::declare_queue(link, queue).await? {
         Ok(()) => return Ok(Applied::alike(object, before.is_ok())),
         Err(refusal) => refusal,
     };
     let sight = match is_difference(&refusal) {
-        true => probe::queue(connection, queue).await?,
+        true => probe::queue(link, queue).await?,
         false => return Err(refused(object, refusal)),
     };
     let Sight::Seen(state) = sight else {
@@ -145,9 +139,9 @@ async fn apply_queue(
     Ok(Applied::different(object, &differences, remedy))
 }
 
-async fn apply_binding(connection: &Connection, binding: &Binding) -> Result<Applied, TopologyError> {
+async fn apply_binding(link: &Link, binding: &Binding) -> Result<Applied, TopologyError> {
     let object = binding.object();
-    let outcome = match wire::bind(connection, binding).await? {
+    let outcome = match wire::bind(link, binding).await? {
         Ok(()) => Outcome::Bound,
         // The queue is somebody's own. That has been told with the queue; the other bindings must not suffer.
         Err(refusal) if is_difference(&refusal) => Outcome::Differs {

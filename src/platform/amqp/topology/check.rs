@@ -13,8 +13,6 @@
 
 use std::{collections::BTreeSet, error::Error};
 
-use lapin::Connection;
-
 use super::{
     Topology, TopologyError,
     definitions::{Binding, Exchange, Queue, Role},
@@ -27,15 +25,15 @@ use super::{
     state::{PolicyState, QueueState, Series},
     wire,
 };
-use crate::platform::amqp::{ReplyCode, management::Management};
+use crate::platform::amqp::{ReplyCode, link::Link, management::Management};
 
 /// Looks at everything the definitions name, and at nothing else in the virtual host.
 pub async fn check(
     topology: &Topology,
-    connection: &Connection,
+    link: &Link,
     management: Option<&Management>,
 ) -> Result<Vec<Finding>, TopologyError> {
-    let mut checked = Checked::new(topology, connection);
+    let mut checked = Checked::new(topology, link);
     let view = match look(topology, &checked.vhost, management).await {
         Ok(view) => Some(view),
         Err(reason) => {
@@ -70,31 +68,31 @@ async fn look(topology: &Topology, vhost: &str, management: Option<&Management>)
 
 struct Checked<'a> {
     topology: &'a Topology,
-    connection: &'a Connection,
+    link: &'a Link,
     vhost: String,
     missing: BTreeSet<&'a str>,
     findings: Vec<Finding>,
 }
 
 impl<'a> Checked<'a> {
-    fn new(topology: &'a Topology, connection: &'a Connection) -> Self {
+    fn new(topology: &'a Topology, link: &'a Link) -> Self {
         Self {
             topology,
-            connection,
-            vhost: connection.status().vhost().to_string(),
+            link,
+            vhost: link.status().vhost().to_string(),
             missing: BTreeSet::new(),
             findings: Vec::new(),
         }
     }
 
     async fn exchange(&mut self, expected: &'a Exchange, view: Option<&View>) -> Result<(), TopologyError> {
-        if let Err(refusal) = wire::exchange_exists(self.connection, &expected.name).await? {
+        if let Err(refusal) = wire::exchange_exists(self.link, &expected.name).await? {
             self.missing(&expected.name, expected.object(), refusal);
             return Ok(());
         }
         let state = match view.and_then(|view| view.exchanges.get(&expected.name)) {
             Some(state) => state.clone(),
-            None => match probe::exchange(self.connection, expected).await? {
+            None => match probe::exchange(self.link, expected).await? {
                 Sight::Seen(state) => state,
                 Sight::Gone(text) | Sight::Hidden(text) => {
                     self.hidden(expected.object(), text);
@@ -113,7 +111,7 @@ impl<'a> Checked<'a> {
     }
 
     async fn queue(&mut self, expected: &'a Queue, view: Option<&View>) -> Result<(), TopologyError> {
-        match wire::queue_exists(self.connection, &expected.name).await? {
+        match wire::queue_exists(self.link, &expected.name).await? {
             Ok(()) => {}
             // Somebody's exclusive queue: it is there, and the probe below says what is wrong with it.
             Err(refusal) if refusal.code == ReplyCode::ResourceLocked => {}
@@ -125,7 +123,7 @@ impl<'a> Checked<'a> {
         let seen = view.and_then(|view| view.queues.get(&expected.name));
         let state = match seen {
             Some(state) => state.clone(),
-            None => match probe::queue(self.connection, expected).await? {
+            None => match probe::queue(self.link, expected).await? {
                 Sight::Seen(state) => state,
                 Sight::Gone(text) | Sight::Hidden(text) => {
                     self.hidden(expected.object(), text);

@@ -5,10 +5,8 @@
 //! the first argument that is not; so the question is repeated with what was learnt until the answer is yes. Before
 //! every question a passive declaration makes sure that there still is something to ask about.
 
-use lapin::Connection;
-
 use super::{
-    super::ReplyCode,
+    super::{ReplyCode, link::Link},
     TopologyError,
     arguments::{Argument, keys},
     definitions::{Exchange, Queue},
@@ -32,10 +30,10 @@ pub enum Sight<T> {
 }
 
 /// The queue as it stands.
-pub async fn queue(connection: &Connection, expected: &Queue) -> Result<Sight<QueueState>, TopologyError> {
+pub async fn queue(link: &Link, expected: &Queue) -> Result<Sight<QueueState>, TopologyError> {
     let mut asked = expected.clone();
     for _ in 0..QUESTION_COUNT_MAX {
-        match wire::queue_exists(connection, &asked.name).await? {
+        match wire::queue_exists(link, &asked.name).await? {
             Ok(()) => {}
             Err(refusal) if refusal.code == ReplyCode::ResourceLocked => {
                 let mut state = state_of(&asked);
@@ -44,7 +42,7 @@ pub async fn queue(connection: &Connection, expected: &Queue) -> Result<Sight<Qu
             }
             Err(refusal) => return Ok(Sight::Gone(refusal.text)),
         }
-        let refusal = match wire::declare_queue(connection, &asked).await? {
+        let refusal = match wire::declare_queue(link, &asked).await? {
             Ok(()) => return Ok(Sight::Seen(state_of(&asked))),
             Err(refusal) if refusal.code == ReplyCode::AccessRefused => {
                 return Ok(Sight::Hidden(refusal.text));
@@ -59,13 +57,13 @@ pub async fn queue(connection: &Connection, expected: &Queue) -> Result<Sight<Qu
 }
 
 /// The exchange as it stands.
-pub async fn exchange(connection: &Connection, expected: &Exchange) -> Result<Sight<ExchangeState>, TopologyError> {
+pub async fn exchange(link: &Link, expected: &Exchange) -> Result<Sight<ExchangeState>, TopologyError> {
     let mut asked = expected.clone();
     for _ in 0..QUESTION_COUNT_MAX {
-        if let Err(refusal) = wire::exchange_exists(connection, &asked.name).await? {
+        if let Err(refusal) = wire::exchange_exists(link, &asked.name).await? {
             return Ok(Sight::Gone(refusal.text));
         }
-        let refusal = match wire::declare_exchange(connection, &asked).await? {
+        let refusal = match wire::declare_exchange(link, &asked).await? {
             Ok(()) => return Ok(Sight::Seen(exchange_state_of(&asked, None))),
             Err(refusal) if refusal.code == ReplyCode::AccessRefused => {
                 return Ok(Sight::Hidden(refusal.text));

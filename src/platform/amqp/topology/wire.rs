@@ -7,13 +7,14 @@
 use std::{future::Future, time::Duration};
 
 use lapin::{
-    Channel, Connection, ErrorKind, ExchangeKind,
+    Channel, ErrorKind, ExchangeKind,
     options::{ExchangeDeclareOptions, QueueBindOptions, QueueDeclareOptions},
     protocol::AMQPErrorKind,
 };
 use tokio::time::timeout;
 
 use super::{
+    super::link::Link,
     TopologyError,
     arguments::{Arguments, field_table},
     definitions::{Binding, Exchange, Queue},
@@ -28,8 +29,8 @@ const ANSWER_SECONDS_MAX: u64 = 15;
 pub type Answer = Result<(), Refusal>;
 
 /// Is there a queue of this name? Creates nothing.
-pub async fn queue_exists(connection: &Connection, name: &str) -> Result<Answer, TopologyError> {
-    ask(connection, &format!("queue {name}"), async |channel| {
+pub async fn queue_exists(link: &Link, name: &str) -> Result<Answer, TopologyError> {
+    ask(link, &format!("queue {name}"), async |channel| {
         let options = QueueDeclareOptions { passive: true, ..QueueDeclareOptions::default() };
         let declared = channel.queue_declare(name.into(), options, field_table(&Arguments::new()));
         declared.await.map(|_queue| ())
@@ -38,8 +39,8 @@ pub async fn queue_exists(connection: &Connection, name: &str) -> Result<Answer,
 }
 
 /// Is there an exchange of this name? Creates nothing; RabbitMQ ignores the type in a passive declaration.
-pub async fn exchange_exists(connection: &Connection, name: &str) -> Result<Answer, TopologyError> {
-    ask(connection, &format!("exchange {name}"), async |channel| {
+pub async fn exchange_exists(link: &Link, name: &str) -> Result<Answer, TopologyError> {
+    ask(link, &format!("exchange {name}"), async |channel| {
         let options = ExchangeDeclareOptions { passive: true, ..ExchangeDeclareOptions::default() };
         let arguments = field_table(&Arguments::new());
         channel.exchange_declare(name.into(), ExchangeKind::Direct, options, arguments).await
@@ -48,8 +49,8 @@ pub async fn exchange_exists(connection: &Connection, name: &str) -> Result<Answ
 }
 
 /// Creates the queue, or asks whether the existing one is equivalent.
-pub async fn declare_queue(connection: &Connection, queue: &Queue) -> Result<Answer, TopologyError> {
-    ask(connection, &queue.object(), async |channel| {
+pub async fn declare_queue(link: &Link, queue: &Queue) -> Result<Answer, TopologyError> {
+    ask(link, &queue.object(), async |channel| {
         let options = QueueDeclareOptions {
             durable: queue.durable,
             auto_delete: queue.auto_delete,
@@ -63,8 +64,8 @@ pub async fn declare_queue(connection: &Connection, queue: &Queue) -> Result<Ans
 }
 
 /// Creates the exchange, or asks whether the existing one is equivalent.
-pub async fn declare_exchange(connection: &Connection, exchange: &Exchange) -> Result<Answer, TopologyError> {
-    ask(connection, &exchange.object(), async |channel| {
+pub async fn declare_exchange(link: &Link, exchange: &Exchange) -> Result<Answer, TopologyError> {
+    ask(link, &exchange.object(), async |channel| {
         let options = ExchangeDeclareOptions {
             durable: exchange.durable,
             auto_delete: exchange.auto_delete,
@@ -79,8 +80,8 @@ pub async fn declare_exchange(connection: &Connection, exchange: &Exchange) -> R
 }
 
 /// Binds; a binding that is already there is left as it is.
-pub async fn bind(connection: &Connection, binding: &Binding) -> Result<Answer, TopologyError> {
-    ask(connection, &binding.object(), async |channel| {
+pub async fn bind(link: &Link, binding: &Binding) -> Result<Answer, TopologyError> {
+    ask(link, &binding.object(), async |channel| {
         channel
             .queue_bind(
                 binding.destination.as_str().into(),
@@ -104,22 +105,15 @@ fn exchange_kind(kind: &str) -> ExchangeKind {
     }
 }
 
-/// Opens a channel, asks, closes it. Dropping the future closes the channel, too (lapin does it on drop).
-async fn ask<F>(connection: &Connection, object: &str, question: F) -> Result<Answer, TopologyError>
+/// Opens a channel and asks; the link closes it when the next one is opened.
+async fn ask<F>(link: &Link, object: &str, question: F) -> Result<Answer, TopologyError>
 where
     F: AsyncFnOnce(&Channel) -> lapin::Result<()>,
 {
-    let channel = within(object, connection.create_channel()).await?;
+    let channel = within(object, link.channel()).await?;
     let channel = channel.map_err(|source| lost(object, source))?;
     match within(object, question(&channel)).await? {
-        Ok(()) => {
-            // The answer is already here: a channel that fails to close changes nothing about it.
-            let closed = within(object, channel.close(200, "asked".into())).await?;
-            if let Err(error) = closed {
-                tracing::debug!(%error, "channel did not close cleanly after {object}");
-            }
-            Ok(Ok(()))
-        }
+        Ok(()) => Ok(Ok(())),
         Err(error) => refusal(object, error).map(Err),
     }
 }
