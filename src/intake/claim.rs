@@ -1,6 +1,7 @@
 //! Idempotency keys in Redis: events enter, and for each a hint leaves whether it is worth asking PostgreSQL. With `ledger`
 //! the only place where Redis is asked anything; `progress` only tells it. Redis hurries, PostgreSQL decides: no answer of
-//! Redis, and no silence, can lose an event or post it twice.
+//! Redis, and no silence, can lose an event or post it twice. Whoever can write to Redis cannot either: a COMPLETED carries a code
+//! that only fis can make (ADR 38).
 //!
 //! | found | payload hash | then |
 //! |---|---|---|
@@ -9,6 +10,7 @@
 //! | COMPLETED of this ledger | same | duplicate, without touching PostgreSQL |
 //! | COMPLETED of this ledger | other | post: only PostgreSQL's own hash makes it a conflict |
 //! | COMPLETED of another ledger | any | post: PostgreSQL was restored or failed over since |
+//! | COMPLETED without the code of this event, content and ledger | any | post: fis did not write it |
 //! | Redis away, slow, full, flushed | – | post: slower, never wrong |
 
 use std::borrow::Cow;
@@ -18,7 +20,7 @@ use chrono::{DateTime, Utc};
 use deadpool_redis::redis::{Cmd, FromRedisValue, Pipeline, RedisWrite, Value};
 use serde::{Deserialize, Serialize};
 
-use super::ledger::{self, Reached};
+use super::ledger::{self, Ledger, Reached};
 use crate::domain::chain::instant_text;
 use crate::domain::ids::{EventId, TenantId};
 use crate::faults::mutants::{self, mutant};
@@ -51,6 +53,9 @@ struct KeyValue<'a> {
     created_at: &'a str,
     /// The ledger whose commit stands behind a COMPLETED.
     ledger: &'a str,
+    /// The proof that it does. What else stands here is for people, and believed by nobody.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    mac: Option<String>,
 }
 
 /// The value of a key, as far as it is read again.
@@ -62,6 +67,8 @@ struct Found<'a> {
     payload_hash: Cow<'a, str>,
     #[serde(borrow, default)]
     ledger: Cow<'a, str>,
+    #[serde(borrow, default)]
+    mac: Cow<'a, str>,
 }
 
 /// The outcome of the event.
@@ -104,7 +111,7 @@ pub struct Claims {
 }
 
 /// Claims the keys in one round trip and reads the losers in another.
-pub async fn claim(redis: &Redis, ledger: &str, keys: &[Key<'_>], now: DateTime<Utc>) -> Claims {
+pub async fn claim(redis: &Redis, ledger: &Ledger, keys: &[Key<'_>], now: DateTime<Utc>) -> Claims {
     match try_claim(redis, ledger, keys, now).await {
         Some(claims) => claims,
         None => {
@@ -114,7 +121,7 @@ pub async fn claim(redis: &Redis, ledger: &str, keys: &[Key<'_>], now: DateTime<
     }
 }
 
-async fn try_claim(redis: &Redis, ledger: &str, keys: &[Key<'_>], now: DateTime<Utc>) -> Option<Claims> {
+async fn try_claim(redis: &Redis, ledger: &Ledger, keys: &[Key<'_>], now: DateTime<Utc>) -> Option<Claims> {
     // A batch of nothing but poison has no keys; Redis answers an empty pipeline with an error, which is not an outage.
     if keys.is_empty() {
         return Some(Claims::default());
@@ -127,7 +134,8 @@ async fn try_claim(redis: &Redis, ledger: &str, keys: &[Key<'_>], now: DateTime<
             payload_hash: key.payload_hash,
             response_body: None,
             created_at: &created_at,
-            ledger,
+            ledger: ledger.name(),
+            mac: None,
         };
         claims.add_command(set(key, &value, Some("NX")));
     }
@@ -150,18 +158,22 @@ async fn try_claim(redis: &Redis, ledger: &str, keys: &[Key<'_>], now: DateTime<
     let values: Vec<Option<String>> = FromRedisValue::from_redis_value(values).ok()?;
     for (index, value) in lost.into_iter().zip(values) {
         if let (Some(value), Some(key), Some(known)) = (value, keys.get(index), known.get_mut(index)) {
-            *known = is_posted(&value, key.payload_hash, ledger);
+            *known = is_posted(&value, key, ledger);
         }
     }
     Some(Claims { known, all_new: false })
 }
 
-fn is_posted(value: &str, payload_hash: &str, ledger: &str) -> bool {
-    serde_json::from_str::<Found<'_>>(value).is_ok_and(|value| {
-        let is_done = value.status == Status::Completed
-            || mutant(mutants::PROCESSING_IS_DUPLICATE) && value.status == Status::Processing;
-        is_done && value.payload_hash == payload_hash && value.ledger == ledger && !ledger.is_empty()
-    })
+fn is_posted(value: &str, key: &Key<'_>, ledger: &Ledger) -> bool {
+    let Ok(value) = serde_json::from_str::<Found<'_>>(value) else { return false };
+    if value.payload_hash != key.payload_hash || value.ledger != ledger.name() || ledger.name().is_empty() {
+        return false;
+    }
+    match value.status {
+        Status::Completed => ledger.proves(key.tenant_id, key.event_id, key.payload_hash, &value.mac),
+        Status::Processing => mutant(mutants::PROCESSING_IS_DUPLICATE),
+        Status::Failed => false,
+    }
 }
 
 /// The status and the response that a key is to hold after the commit.
@@ -198,7 +210,13 @@ pub async fn forget(redis: &Redis, keys: &[Key<'_>]) {
 
 /// Marks the keys in one round trip. A failure is not one: the ledger has committed, and a key that says PROCESSING only
 /// makes the next duplicate slower.
-pub async fn mark(redis: &Redis, ledger: &str, reached: Option<Reached<'_>>, marks: Vec<Mark<'_>>, now: DateTime<Utc>) {
+pub async fn mark(
+    redis: &Redis,
+    ledger: &Ledger,
+    reached: Option<Reached<'_>>,
+    marks: Vec<Mark<'_>>,
+    now: DateTime<Utc>,
+) {
     if marks.is_empty() {
         return;
     }
@@ -206,15 +224,20 @@ pub async fn mark(redis: &Redis, ledger: &str, reached: Option<Reached<'_>>, mar
     let mut pipeline = Pipeline::with_capacity(marks.len() + 1);
     // First: a COMPLETED must not be there without it.
     if let Some(reached) = reached {
-        ledger::remember(&mut pipeline, ledger, reached);
+        ledger::remember(&mut pipeline, ledger.name(), reached);
     }
     for mark in marks {
+        let Key { tenant_id, event_id, payload_hash } = mark.key;
         let value = KeyValue {
             status: mark.status,
-            payload_hash: mark.key.payload_hash,
+            payload_hash,
             response_body: Some(mark.response_body),
             created_at: &created_at,
-            ledger,
+            ledger: ledger.name(),
+            mac: match mark.status {
+                Status::Completed => ledger.prove(tenant_id, event_id, payload_hash),
+                Status::Processing | Status::Failed => None,
+            },
         };
         // What is committed is true, also where the key was forgotten meanwhile; that an event failed is not worth a key of its own.
         let when = if mark.status == Status::Completed { None } else { Some("XX") };
@@ -244,24 +267,39 @@ fn set(key: &Key<'_>, value: &KeyValue<'_>, when: Option<&'static str>) -> Cmd {
 mod tests {
     use super::*;
 
+    fn known(name: &str) -> Ledger {
+        Ledger::of(name, b"a secret of PostgreSQL")
+    }
+
     #[test]
-    fn only_completed_of_this_ledger_with_the_same_hash_is_a_duplicate() {
-        let value = |status: &str, ledger: &str| {
+    fn only_completed_of_this_ledger_with_the_same_hash_and_our_code_is_a_duplicate() {
+        let (tenant, event, other) =
+            (TenantId::parse("acme").unwrap(), EventId::parse("evt").unwrap(), EventId::parse("other").unwrap());
+        let key = |event_id, payload_hash| Key { tenant_id: &tenant, event_id, payload_hash };
+        let value = |status: &str, ledger: &str, mac: Option<String>| {
+            let mac = mac.unwrap_or_default();
             format!(
-                r#"{{"status":"{status}","payloadHash":"sha256:a","createdAt":"2026-02-25T10:00:00Z","ledger":"{ledger}"}}"#
+                r#"{{"status":"{status}","payloadHash":"sha256:a","createdAt":"2026-02-25T10:00:00Z","ledger":"{ledger}","mac":"{mac}"}}"#
             )
         };
+        let (ours, theirs) = (known("L1"), Ledger::of("L1", b"somebody's own secret"));
+        let proof = |ledger: &Ledger| ledger.prove(&tenant, &event, "sha256:a");
         let rows = [
-            (value("COMPLETED", "L1"), "sha256:a", "L1", true),
-            (value("COMPLETED", "L1"), "sha256:b", "L1", false),
-            (value("COMPLETED", "L0"), "sha256:a", "L1", false),
-            (value("COMPLETED", ""), "sha256:a", "", false),
-            (value("PROCESSING", "L1"), "sha256:a", "L1", false),
-            (value("FAILED", "L1"), "sha256:a", "L1", false),
-            ("rubbish".to_owned(), "sha256:a", "L1", false),
+            (value("COMPLETED", "L1", proof(&ours)), key(&event, "sha256:a"), &ours, true),
+            (value("COMPLETED", "L1", proof(&ours)), key(&event, "sha256:b"), &ours, false),
+            (value("COMPLETED", "L1", proof(&ours)), key(&other, "sha256:a"), &ours, false),
+            (value("COMPLETED", "L1", proof(&theirs)), key(&event, "sha256:a"), &ours, false),
+            (value("COMPLETED", "L1", None), key(&event, "sha256:a"), &ours, false),
+            (value("COMPLETED", "L0", proof(&known("L0"))), key(&event, "sha256:a"), &ours, false),
+            (value("COMPLETED", "L1", proof(&known("L0"))), key(&event, "sha256:a"), &ours, false),
+            (value("COMPLETED", "", proof(&known(""))), key(&event, "sha256:a"), &known(""), false),
+            (value("COMPLETED", "", None), key(&event, "sha256:a"), &Ledger::default(), false),
+            (value("PROCESSING", "L1", proof(&ours)), key(&event, "sha256:a"), &ours, false),
+            (value("FAILED", "L1", proof(&ours)), key(&event, "sha256:a"), &ours, false),
+            ("rubbish".to_owned(), key(&event, "sha256:a"), &ours, false),
         ];
-        for (value, hash, ledger, expected) in rows {
-            assert_eq!(is_posted(&value, hash, ledger), expected, "{value} {hash} {ledger}");
+        for (value, key, ledger, expected) in rows {
+            assert_eq!(is_posted(&value, &key, ledger), expected, "{value} {key:?} {}", ledger.name());
         }
     }
 }

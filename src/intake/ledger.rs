@@ -1,14 +1,15 @@
-//! Which ledger stands behind a COMPLETED. The epoch of PostgreSQL (system, database, timeline) changes with a fail-over or a
+//! Which ledger stands behind a COMPLETED, and the proof that fis wrote it for that ledger. The epoch of PostgreSQL (system, database, timeline) changes with a fail-over or a
 //! recovery, but not when a cold copy of its files is put back. So Redis also remembers how far it had come: the position in
 //! the write-ahead log, and the last entry. A PostgreSQL that is behind that position, or has another entry in that place, has
 //! forgotten something, and gets a new name; keys of the old name prove nothing. The position alone would not do: what is
 //! written after the restoring, before anybody asks, takes it past where it was.
 
-use std::sync::Mutex;
+use std::sync::{Arc, Mutex};
 
 use deadpool_redis::redis::{FromRedisValue, Pipeline};
 
-use crate::domain::ids::TenantId;
+use crate::domain::ids::{EventId, TenantId};
+use crate::platform::mac::MacKey;
 use crate::platform::postgres::{Postgres, Work};
 use crate::platform::redis::Redis;
 use crate::store::ledger;
@@ -16,29 +17,68 @@ use crate::store::ledger;
 /// The question which ledger this is.
 const ASK: Work = Work::of("intake.ledger");
 
-/// The ledger's name as far as it is known.
+/// The ledger that keys speak of. The default is one that nobody knows: no key is believed, and none says that it was posted there.
+#[derive(Clone, Default)]
+pub struct Ledger {
+    name: String,
+    /// The secret of PostgreSQL, by which fis knows its own keys. Whoever can write to Redis does not have it.
+    secret: Option<Arc<MacKey>>,
+}
+
+impl Ledger {
+    #[cfg(test)]
+    pub(super) fn of(name: &str, secret: &[u8]) -> Self {
+        Self { name: name.to_owned(), secret: Some(Arc::new(MacKey::new(secret))) }
+    }
+
+    /// The name, as keys carry it; empty where it is not known.
+    #[must_use]
+    pub fn name(&self) -> &str {
+        &self.name
+    }
+
+    /// The code that makes a COMPLETED believed: of this ledger, for this event, with this content. `None`: nobody knows this ledger.
+    #[must_use]
+    pub fn prove(&self, tenant: &TenantId, event: &EventId, payload_hash: &str) -> Option<String> {
+        let secret = self.secret.as_ref()?;
+        Some(secret.code(&self.statement(tenant, event, payload_hash)))
+    }
+
+    /// Tells whether that code is this one.
+    #[must_use]
+    pub fn proves(&self, tenant: &TenantId, event: &EventId, payload_hash: &str, code: &str) -> bool {
+        let secret = self.secret.as_ref();
+        secret.is_some_and(|secret| secret.made(&self.statement(tenant, event, payload_hash), code))
+    }
+
+    fn statement<'a>(&'a self, tenant: &'a TenantId, event: &'a EventId, payload_hash: &'a str) -> [&'a str; 5] {
+        ["fis:ik COMPLETED", tenant.as_str(), event.as_str(), payload_hash, &self.name]
+    }
+}
+
+/// The ledger as far as it is known.
 #[derive(Default)]
 pub struct LedgerEpoch {
     /// With the number of connections made when it was found out: a new connection may lead to another past.
-    known: Mutex<Option<(u64, String)>>,
+    known: Mutex<Option<(u64, Ledger)>>,
 }
 
 impl LedgerEpoch {
-    /// The name of the ledger behind the pool; empty where it cannot be told, and then no key is believed.
-    pub async fn name(&self, postgres: &Postgres, redis: &Redis) -> String {
+    /// The ledger behind the pool.
+    pub async fn ledger(&self, postgres: &Postgres, redis: &Redis) -> Ledger {
         let connections = postgres.connections();
         if let Ok(known) = self.known.lock()
-            && let Some((at, name)) = known.as_ref()
+            && let Some((at, ledger)) = known.as_ref()
             && *at == connections
         {
-            return name.clone();
+            return ledger.clone();
         }
-        let Some(name) = find_out(postgres, redis).await else { return String::new() };
+        let Some(ledger) = find_out(postgres, redis).await else { return Ledger::default() };
         // Only if nothing was connected meanwhile: the question itself may have made the first connection.
         if let Ok(mut known) = self.known.lock() {
-            *known = (postgres.connections() == connections).then(|| (connections, name.clone()));
+            *known = (postgres.connections() == connections).then(|| (connections, ledger.clone()));
         }
-        name
+        ledger
     }
 }
 
@@ -46,9 +86,15 @@ fn key(epoch: &str) -> String {
     format!("fis:ledger:{epoch}")
 }
 
-async fn find_out(postgres: &Postgres, redis: &Redis) -> Option<String> {
+async fn find_out(postgres: &Postgres, redis: &Redis) -> Option<Ledger> {
     // Redis first: where it is away, no key can be believed and PostgreSQL need not be asked.
     redis.ping().await.ok()?;
+    let secret = postgres.run(ASK, ledger::secret).await.ok()?;
+    let secret = Some(Arc::new(MacKey::new(&secret)));
+    Some(Ledger { name: find_name(postgres, redis).await?, secret })
+}
+
+async fn find_name(postgres: &Postgres, redis: &Redis) -> Option<String> {
     let (epoch, mut position) = postgres.run(ASK, ledger::position).await.ok()?;
     let key = key(&epoch);
     let (since, reached, entry) = read(redis, &key).await?;

@@ -4,7 +4,7 @@
 use super::Pipeline;
 use super::read::Event;
 use crate::intake::claim::{self, Key};
-use crate::intake::ledger::LedgerEpoch;
+use crate::intake::ledger::{Ledger, LedgerEpoch};
 use crate::journal::Verdict;
 use crate::platform::health::Part;
 use crate::platform::redis::Redis;
@@ -18,8 +18,8 @@ pub(super) struct Keys {
 
 /// The answer of Redis for a batch.
 pub(super) struct BatchClaims {
-    /// The ledger's name, as keys carry it; empty where it is not known, and then no key was believed.
-    pub ledger: String,
+    /// The ledger that keys speak of; where it is not known, no key was believed.
+    pub ledger: Ledger,
     /// By place in the batch.
     verdicts: Vec<Option<Verdict>>,
     /// Redis has not heard of a single one before.
@@ -42,7 +42,7 @@ impl BatchClaims {
 
 impl Pipeline {
     pub(super) async fn claim(&self, events: &[Event<'_>]) -> BatchClaims {
-        let ledger = self.ledger_name().await;
+        let ledger = self.ledger().await;
         let (places, keys): (Vec<usize>, Vec<Key<'_>>) =
             events.iter().enumerate().filter_map(|(i, e)| Some((i, e.key()?))).unzip();
         let claim::Claims { known, all_new } = claim::claim(&self.keys.redis, &ledger, &keys, time::now()).await;
@@ -59,11 +59,11 @@ impl Pipeline {
         BatchClaims { ledger, verdicts, all_new }
     }
 
-    /// The ledger's name, as keys carry it. While PostgreSQL is away nobody knows what will come back.
-    pub(super) async fn ledger_name(&self) -> String {
+    /// The ledger that keys speak of. While PostgreSQL is away nobody knows what will come back.
+    pub(super) async fn ledger(&self) -> Ledger {
         if self.health.is_away(Part::Postgres) {
-            return String::new();
+            return Ledger::default();
         }
-        self.keys.ledger.name(&self.postgres, &self.keys.redis).await
+        self.keys.ledger.ledger(&self.postgres, &self.keys.redis).await
     }
 }

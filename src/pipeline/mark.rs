@@ -10,20 +10,21 @@ use crate::domain::disposition::Disposition;
 use crate::domain::receipt::Receipt;
 use crate::intake::Lane;
 use crate::intake::claim::{self, Key, Mark, Response, Status};
-use crate::intake::ledger::Reached;
+use crate::intake::ledger::{Ledger, Reached};
 use crate::intake::progress::{self, Numbers};
 use crate::journal::{Committed, Verdict};
 use crate::platform::{metrics, time};
 
 impl Pipeline {
     /// Marks the keys of a batch. Where the ledger may be another one by now, no key says that its event is posted there.
-    pub(super) async fn mark(&self, ledger: &str, is_same_ledger: bool, events: &[&Event<'_>], posted: &Committed) {
-        let proven = if is_same_ledger { ledger } else { "" };
+    pub(super) async fn mark(&self, ledger: &Ledger, is_same_ledger: bool, events: &[&Event<'_>], posted: &Committed) {
+        let unknown = Ledger::default();
+        let proven = if is_same_ledger { ledger } else { &unknown };
         let verdicts = events.iter().zip(&posted.verdicts);
         let marks = verdicts.filter_map(|(event, verdict)| mark(event.key()?, verdict)).collect();
         claim::mark(&self.keys.redis, proven, reached(events, posted), marks, time::now()).await;
         let batches: Vec<_> = posted.batches.iter().map(numbers).collect();
-        progress::mirror(&self.keys.redis, ledger, &batches).await;
+        progress::mirror(&self.keys.redis, ledger.name(), &batches).await;
     }
 }
 

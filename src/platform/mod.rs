@@ -4,6 +4,7 @@ pub mod amqp;
 pub mod config;
 pub mod health;
 pub mod http;
+pub mod mac;
 pub mod metrics;
 pub mod postgres;
 pub mod printable;

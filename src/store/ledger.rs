@@ -21,6 +21,22 @@ pub async fn position(db: &mut PgConnection) -> Result<(String, i64), sqlx::Erro
     Ok((row.try_get("epoch")?, row.try_get("position")?))
 }
 
+/// The ledger's own name, which stays with it wherever it is copied or restored to.
+///
+/// # Errors
+/// The database is away, or has lost the row.
+pub async fn id(db: &mut PgConnection) -> Result<String, sqlx::Error> {
+    sqlx::query_scalar("select id::text from fis_ledger where one").fetch_one(db).await
+}
+
+/// The secret with which fis proves to itself that it wrote a key in Redis.
+///
+/// # Errors
+/// The database is away, or has lost the row.
+pub async fn secret(db: &mut PgConnection) -> Result<Vec<u8>, sqlx::Error> {
+    sqlx::query_scalar("select secret from fis_ledger where one").fetch_one(db).await
+}
+
 /// Tells whether the ledger has this very entry in this place.
 ///
 /// # Errors

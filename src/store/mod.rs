@@ -17,7 +17,8 @@
 //! | `replays` | `fis_replay`, `fis_replay_letter` |
 //! | `operator_log` | `fis_operator_log`, beside the table's own trigger |
 //! | `mirror` | `fis_mirror`, `fis_mirror_cursor` |
-//! | `audit`, `receipts`, `tie_out`, `ledger` | read only |
+//! | `audit`, `receipts`, `tie_out` | read only |
+//! | `ledger` | read only; the row of `fis_ledger` is made by its migration |
 //! | `schema` | the version of the whole |
 
 pub mod audit;

@@ -138,7 +138,7 @@ impl Pipeline {
         let [prepared, posting] = &mut batons;
         let events: Vec<Event<'_>> = batch.messages.iter().map(|message| self.reader.read_waiting(message)).collect();
         let connections = self.postgres.connections();
-        let ledger = self.ledger_name().await;
+        let ledger = self.ledger().await;
         let events: Vec<&Event<'_>> = events.iter().collect();
         let keys: Vec<_> = events.iter().filter_map(|event| event.key()).collect();
         claim::forget(&self.keys.redis, &keys).await;
