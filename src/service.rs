@@ -12,6 +12,7 @@ use std::time::Duration;
 
 use tokio_util::sync::CancellationToken;
 
+use crate::desk::topology::take_virtual_host;
 use crate::domain::ids::TenantId;
 use crate::faults::mutants::{self, mutant};
 use crate::journal::books::{BooksError, BooksShelf};
@@ -19,15 +20,16 @@ use crate::outbox::{self, Handover, Relay};
 use crate::parking::{Parking, TenantDay};
 use crate::pipeline::{Edges, Pipeline};
 use crate::platform::amqp::management::Management;
-use crate::platform::amqp::topology::{Topology, is_lossy, report};
+use crate::platform::amqp::topology::{Topology, TopologyError, is_lossy, report};
 use crate::platform::amqp::{AmqpError, Connection, address};
 use crate::platform::config::Config;
 use crate::platform::health::{Health, Part};
 use crate::platform::metrics;
-use crate::platform::postgres::{self, Postgres, PostgresError};
+use crate::platform::postgres::{self, Postgres, PostgresError, Work};
 use crate::platform::redis::{Redis, RedisError};
 use crate::platform::time::Backoff;
 use crate::store::journal::write::drop_unique;
+use crate::store::ledger;
 use crate::store::schema::{self, SchemaError};
 use tasks::Tasks;
 
@@ -39,6 +41,10 @@ pub enum ServiceError {
     Listen { addr: String, source: std::io::Error },
     #[error("the broker's topology can lose messages\n\n{0}")]
     Topology(String),
+    #[error("the virtual host belongs to another ledger\n\n{0}")]
+    OtherLedger(String),
+    #[error("the table fis_ledger is empty: this database has lost its identity; restore the row from a backup")]
+    NoIdentity,
     #[error(transparent)]
     Postgres(#[from] PostgresError),
     #[error(transparent)]
@@ -106,27 +112,28 @@ async fn prepare(config: &Config, health: &Health, stop: &CancellationToken) -> 
     };
     let books = BooksShelf::default();
     let mut backoff = Backoff::new(Duration::from_millis(200), Duration::from_secs(2));
-    while let Err(error) = check_database(&postgres, &books).await {
-        match error {
-            ServiceError::Postgres(PostgresError::Sql(error))
-            | ServiceError::Schema(SchemaError::Sql(error))
-            | ServiceError::Books(BooksError::Sql(error))
-                if !postgres::needs_a_person(&error) =>
-            {
+    let ledger = loop {
+        match check_database(&postgres, &books).await {
+            Ok(ledger) => break ledger,
+            Err(
+                ServiceError::Postgres(PostgresError::Sql(error))
+                | ServiceError::Schema(SchemaError::Sql(error))
+                | ServiceError::Books(BooksError::Sql(error)),
+            ) if !postgres::needs_a_person(&error) => {
                 health.away(Part::Postgres, &error.to_string());
             }
-            error => return Err(error),
+            Err(error) => return Err(error),
         }
         if wait(backoff.delay(), stop).await {
             return Ok(None);
         }
-    }
+    };
     health.back(Part::Postgres);
     backoff.reset();
     loop {
         // It only asks; nothing is held that could be dropped.
         let checked = tokio::select! {
-            checked = check_topology(config) => checked,
+            checked = check_broker(config, &ledger) => checked,
             () = stop.cancelled() => return Ok(None),
         };
         match checked {
@@ -152,8 +159,8 @@ async fn prepare(config: &Config, health: &Health, stop: &CancellationToken) -> 
     Ok(Some(Parts { edges, pipeline }))
 }
 
-/// Refuses a database of another version; warns of one that may forget what it has committed.
-async fn check_database(postgres: &Postgres, books: &BooksShelf) -> Result<(), ServiceError> {
+/// Refuses a database of another version; warns of one that may forget what it has committed. Returns which ledger it is.
+async fn check_database(postgres: &Postgres, books: &BooksShelf) -> Result<String, ServiceError> {
     schema::check_version(postgres).await?;
     for setting in postgres.unsafe_settings().await.map_err(PostgresError::from)? {
         tracing::warn!(
@@ -164,28 +171,34 @@ async fn check_database(postgres: &Postgres, books: &BooksShelf) -> Result<(), S
     if mutant(mutants::UNIQUE_DROPPED) {
         drop_unique(&postgres.pool).await.map_err(PostgresError::from)?;
     }
-    Ok(())
+    let identity = postgres.run(Work::of("service.ledger"), ledger::identity).await.map_err(PostgresError::from)?;
+    identity.ok_or(ServiceError::NoIdentity)
 }
 
-/// Refuses a topology that can lose messages.
-async fn check_topology(config: &Config) -> Result<(), ServiceError> {
+async fn check_broker(config: &Config, ledger: &str) -> Result<(), ServiceError> {
+    let connection = Connection::open(&config.amqp, "fis topology").await?;
+    let checked = check_topology(config, &connection, ledger).await;
+    connection.close().await;
+    checked
+}
+
+/// Refuses a topology that can lose messages, and a virtual host of another ledger: the two would share its events out between them.
+async fn check_topology(config: &Config, connection: &Connection, ledger: &str) -> Result<(), ServiceError> {
     let topology = Topology::embedded().map_err(|error| ServiceError::Topology(error.to_string()))?;
     let management = Management::of(&config.amqp)?;
-    let connection = Connection::open(&config.amqp, "fis topology").await?;
+    let refused = |what: &'static str| {
+        move |error: TopologyError| AmqpError::Broker { what, code: error.code(), reason: error.to_string() }
+    };
     let findings = connection.check_topology(&topology, Some(&management)).await;
-    connection.close().await;
-    let findings = findings.map_err(|error| AmqpError::Broker {
-        what: "look at the topology",
-        code: error.code(),
-        reason: error.to_string(),
-    })?;
+    let findings = findings.map_err(refused("look at the topology"))?;
     if is_lossy(&findings) {
         return Err(ServiceError::Topology(report(&findings)));
     }
     for finding in findings {
         tracing::warn!(object = %finding.object, expected = %finding.expected, found = %finding.found, "{}", finding.remedy);
     }
-    Ok(())
+    let other = take_virtual_host(connection, ledger).await.map_err(refused("make the virtual host this ledger's"))?;
+    other.map_or(Ok(()), |other| Err(ServiceError::OtherLedger(report(&[other]))))
 }
 
 fn start(config: &Config, parts: &Parts, tasks: &mut Tasks) {

@@ -47,13 +47,14 @@ fn is_wrong_broker(error: &AmqpError) -> bool {
 
 fn is_wrong_service(error: &ServiceError) -> bool {
     match error {
-        ServiceError::Setting { .. } => true,
+        ServiceError::Setting { .. } | ServiceError::OtherLedger(_) => true,
         // An address that is in use may be free a moment later.
         ServiceError::Listen { source, .. } => source.kind() == ErrorKind::InvalidInput,
         ServiceError::Postgres(error) => is_wrong_database(error),
         ServiceError::Redis(error) => is_wrong_redis(error),
         ServiceError::Amqp(error) => is_wrong_broker(error),
         ServiceError::Schema(_)
+        | ServiceError::NoIdentity
         | ServiceError::Topology(_)
         | ServiceError::Books(_)
         | ServiceError::TaskEnded { .. } => false,
@@ -83,6 +84,7 @@ mod tests {
         assert!(!is_wrong(listen(ErrorKind::AddrInUse)));
         assert!(!is_wrong(early));
         assert!(!is_wrong(ServiceError::Topology(String::new())));
+        assert!(is_wrong(ServiceError::OtherLedger(String::new())));
         assert!(!is_wrong(anyhow::anyhow!("there is no tenant `nobody`")));
     }
 }

@@ -1,12 +1,17 @@
 //! The broker's topology: declared, compared, drawn. A configuration enters; what was created, and every difference with its remedy, leave.
-//! Declaring never takes anything away. No database is needed.
+//! Declaring never takes anything away. A database is needed only to tell whether the virtual host belongs to its ledger.
 
 use super::DeskError;
+use crate::domain::names::LEDGER_EXCHANGE;
 use crate::outbox::MirrorSettings;
-use crate::platform::amqp::Connection;
 use crate::platform::amqp::management::Management;
-use crate::platform::amqp::topology::{Arguments, Exchange, Topology, draw, is_lossy, report};
+use crate::platform::amqp::topology::{
+    Arguments, Belongs, Exchange, Severity, Topology, TopologyError, draw, is_lossy, report,
+};
+use crate::platform::amqp::{AmqpError, Connection, ReplyCode};
 use crate::platform::config::Config;
+use crate::platform::postgres::{Postgres, Work};
+use crate::store::ledger;
 
 pub use crate::platform::amqp::topology::{Applied, Finding, Outcome};
 
@@ -54,10 +59,76 @@ pub async fn check(config: &Config) -> Result<TopologyCheck, DeskError> {
     let topology = needed(config)?;
     let management = Management::of(&config.amqp)?;
     let connection = Connection::open(&config.amqp, "fis topology").await?;
-    let findings = connection.check_topology(&topology, Some(&management)).await;
+    let findings = look(config, &connection, &topology, &management).await;
     connection.close().await;
     let findings = findings?;
     Ok(TopologyCheck { lossy: is_lossy(&findings), findings })
+}
+
+async fn look(
+    config: &Config,
+    connection: &Connection,
+    topology: &Topology,
+    management: &Management,
+) -> Result<Vec<Finding>, DeskError> {
+    let mut findings = connection.check_topology(topology, Some(management)).await?;
+    match connection.find_exchange(LEDGER_EXCHANGE).await {
+        Ok(()) => {}
+        // Nobody's yet: the first start makes it its ledger's.
+        Err(AmqpError::Broker { code: Some(ReplyCode::NotFound), .. }) => return Ok(findings),
+        Err(error) => return Err(error.into()),
+    }
+    findings.extend(match own_ledger(config).await {
+        Ok(ledger) => match take_virtual_host(connection, &ledger).await {
+            Err(error) if error.code() == Some(ReplyCode::AccessRefused) => Some(unseen(&error.to_string())),
+            taken => taken?,
+        },
+        Err(why) => Some(unseen(&why)),
+    });
+    Ok(findings)
+}
+
+async fn own_ledger(config: &Config) -> Result<String, String> {
+    let postgres = Postgres::new(&config.database).map_err(|error| error.to_string())?;
+    let identity =
+        postgres.run(Work::of("desk.topology"), ledger::identity).await.map_err(|error| error.to_string())?;
+    identity.ok_or_else(|| "the table fis_ledger is empty".to_owned())
+}
+
+/// Makes the virtual host that of a ledger; where it belongs to another one, that is what is found.
+///
+/// # Errors
+/// The broker is away or refuses to be asked.
+pub async fn take_virtual_host(connection: &Connection, ledger: &str) -> Result<Option<Finding>, TopologyError> {
+    let Belongs::ToAnother(other) = connection.take_virtual_host(LEDGER_EXCHANGE, ledger).await? else {
+        return Ok(None);
+    };
+    Ok(Some(Finding {
+        object: "virtual host".to_owned(),
+        expected: format!("belongs to the ledger {ledger}, which is that of this database (table fis_ledger)"),
+        found: format!(
+            "belongs to the ledger {}: the exchange {LEDGER_EXCHANGE} names it as its alternate exchange",
+            other.as_deref().unwrap_or("of another database")
+        ),
+        remedy: format!(
+            "two ledgers on one virtual host would share its events out between them: give this one a virtual host of its own (`amqp.url`), or \
+             its own database (`database.url`)\n\
+             only where that other ledger is gone for good: delete {LEDGER_EXCHANGE} on the management page (Exchanges), then start fis"
+        ),
+        severity: Severity::Lossy,
+    }))
+}
+
+fn unseen(why: &str) -> Finding {
+    Finding {
+        object: "virtual host".to_owned(),
+        expected: "belongs to the ledger of this database".to_owned(),
+        found: format!(
+            "belongs to a ledger, by the exchange {LEDGER_EXCHANGE}; whether it is this one could not be asked\n{why}"
+        ),
+        remedy: "make the database reachable, with a user that may configure that exchange, and check again".to_owned(),
+        severity: Severity::Unverified,
+    }
 }
 
 /// The topology of fis with the exchange of `outbox.mirror`, where that is on. `fis run` does without that exchange and tries again, so

@@ -14,6 +14,8 @@ pub const BACKFILL_QUEUE: &str = "fis.backfill.queue";
 pub const DEAD_LETTER_QUEUE: &str = "fis.ingestion.dlq.queue";
 /// The stream that keeps every announcement for its readers.
 pub const JOURNAL_STREAM: &str = "fis.journal.stream";
+/// The exchange that names the ledger to which a virtual host belongs. Nobody publishes to it.
+pub const LEDGER_EXCHANGE: &str = "fis.ledger.exchange";
 /// The exclusive queue of the instance that relays for the whole virtual host.
 pub const RELAY_OWNER_QUEUE: &str = "fis.relay.owner";
 /// The exclusive queue of the instance that mirrors for the whole virtual host.

@@ -21,12 +21,13 @@ pub async fn position(db: &mut PgConnection) -> Result<(String, i64), sqlx::Erro
     Ok((row.try_get("epoch")?, row.try_get("position")?))
 }
 
-/// The ledger's own name, which stays with it wherever it is copied or restored to.
+/// The ledger's own name at the broker, which stays with it wherever it is restored to. `None`: the row is gone.
 ///
 /// # Errors
-/// The database is away, or has lost the row.
-pub async fn id(db: &mut PgConnection) -> Result<String, sqlx::Error> {
-    sqlx::query_scalar("select id::text from fis_ledger where one").fetch_one(db).await
+/// The database is away.
+pub async fn identity(db: &mut PgConnection) -> Result<Option<String>, sqlx::Error> {
+    // The broker's answers are cut off at 255 bytes, and two of these names are in one.
+    sqlx::query_scalar("select 'fis.' || replace(id::text, '-', '') from fis_ledger where one").fetch_optional(db).await
 }
 
 /// The secret with which fis proves to itself that it wrote a key in Redis.

@@ -130,6 +130,14 @@ pub async fn remove(db: &mut PgConnection, ids: &[i64]) -> Result<(), sqlx::Erro
     Ok(())
 }
 
+/// The oldest row that still has to leave.
+///
+/// # Errors
+/// The database is away.
+pub async fn oldest(db: &mut PgConnection) -> Result<Option<i64>, sqlx::Error> {
+    sqlx::query_scalar("select id from fis_outbox order by id limit 1").fetch_optional(db).await
+}
+
 /// The outbox rows that still have to leave.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Backlog {

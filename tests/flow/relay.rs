@@ -3,6 +3,8 @@
 use std::time::Duration;
 
 use fis::platform::amqp::management::encode;
+use lapin::options::QueueDeclareOptions;
+use lapin::types::FieldTable;
 
 use crate::support::broker::{AUDIT, FINANCE};
 use crate::support::events::{order, order_of};
@@ -105,4 +107,38 @@ async fn after_a_refusal_the_relay_goes_on_with_a_new_channel() {
     run.ready().await;
     world.rest(&mut run).await;
     world.invariants().await;
+}
+
+/// The owner's queue is somebody's who does not relay, until `leave`.
+async fn nobody_relays(world: &World, leave: impl Future<Output = ()>) {
+    let mut run = world.run().await;
+    world.publish(&[order("evt")]).await;
+    wait_within("it says that nobody relays", Duration::from_secs(90), async || {
+        let (status, body) = run.get("/readyz").await;
+        if status == 503 && body.contains("nobody relays") { Ok(()) } else { Err(body) }
+    })
+    .await;
+    assert_eq!(run.log().matches("nobody relays").count(), 1, "one warning");
+    leave.await;
+    run.ready().await;
+    world.rest(&mut run).await;
+    world.invariants().await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_feed_that_a_stranger_keeps_from_leaving_is_told() {
+    let world = World::new("stranger").await;
+    let stranger = world.connect().await.unwrap();
+    let channel = stranger.create_channel().await.unwrap();
+    let options = QueueDeclareOptions { exclusive: true, ..QueueDeclareOptions::default() };
+    channel.queue_declare("fis.relay.owner".into(), options, FieldTable::default()).await.unwrap();
+    nobody_relays(&world, async { stranger.close(200, "bye".into()).await.unwrap() }).await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_feed_that_a_durable_queue_keeps_from_leaving_is_told() {
+    let world = World::new("stray_owner").await;
+    let stray = world.management.object_path("queues", "fis.relay.owner");
+    world.management.put_json(&stray, &serde_json::json!({"durable": true})).await.unwrap();
+    nobody_relays(&world, async { world.management.delete(&stray).await.unwrap() }).await;
 }

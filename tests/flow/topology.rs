@@ -2,6 +2,7 @@
 
 mod apply;
 mod bare;
+mod belonging;
 mod harmless;
 mod lossy;
 mod refused;

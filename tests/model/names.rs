@@ -1,15 +1,16 @@
 //! The broker's names in the documents: a reader who binds a queue by what a page says must get every message. Every `fis.…` of a
-//! page is an exchange, a queue or a binding of `topology/definitions.json`, an outbound kind, or one of the owners' queues.
+//! page is an exchange, a queue or a binding of `topology/definitions.json`, an outbound kind, one of the owners' queues, or the exchange
+//! that says whose the virtual host is.
 
 use std::collections::BTreeSet;
 
-use fis::domain::names::{MIRROR_OWNER_QUEUE, RELAY_OWNER_QUEUE};
+use fis::domain::names::{LEDGER_EXCHANGE, MIRROR_OWNER_QUEUE, RELAY_OWNER_QUEUE};
 use fis::domain::outbound::OutboundKind;
 
 use crate::{project_file, read};
 
-/// Queues that are declared by whoever owns them, and gone with it.
-const OWNERS: [&str; 2] = [RELAY_OWNER_QUEUE, MIRROR_OWNER_QUEUE];
+/// Objects that are declared by whoever owns them: a queue that is gone with its owner, an exchange that stays.
+const OWNERS: [&str; 3] = [RELAY_OWNER_QUEUE, MIRROR_OWNER_QUEUE, LEDGER_EXCHANGE];
 /// Endings of file names, such as `fis.example.toml`.
 const FILES: [&str; 4] = [".toml", ".service", ".json", ".rs"];
 

@@ -15,7 +15,7 @@ use super::address;
 use super::link::Link;
 use super::management::Management;
 use super::message::short;
-use super::topology::{Applied, Finding, Topology, TopologyError, apply, check};
+use super::topology::{Applied, Belongs, Finding, Topology, TopologyError, apply, check, take};
 use super::transport;
 use super::within;
 use crate::platform::config;
@@ -149,6 +149,14 @@ impl Connection {
         management: Option<&Management>,
     ) -> Result<Vec<Finding>, TopologyError> {
         check(topology, &self.link, management).await
+    }
+
+    /// Takes the virtual host for an owner, by an exchange that names it; see `topology::take`.
+    ///
+    /// # Errors
+    /// The broker is away or refuses to be asked.
+    pub async fn take_virtual_host(&self, marker: &str, owner: &str) -> Result<Belongs, TopologyError> {
+        take(&self.link, marker, owner).await
     }
 
     /// Messages ready in a queue, as the queue itself says.

@@ -11,6 +11,7 @@
 //! | `wire` | one question to the broker, on a throw-away channel |
 //! | `refusal` | reads the broker's "no" |
 //! | `apply` | declares in the order that cannot lose |
+//! | `belonging` | marks a virtual host as somebody's |
 //! | `check` | compares, and tells what could not be seen |
 //! | `probe` | reads an object through AMQP alone |
 //! | `managed`, `policies` | read objects and policies through the management API |
@@ -22,6 +23,7 @@
 
 mod apply;
 mod arguments;
+mod belonging;
 mod check;
 mod definitions;
 mod draw;
@@ -38,6 +40,7 @@ mod wire;
 
 pub use apply::{Applied, Outcome, Step, apply, declaration_order};
 pub use arguments::{Argument, Arguments};
+pub use belonging::{Belongs, take};
 pub use check::check;
 pub use definitions::{Binding, DEFINITIONS, DefinitionsError, Exchange, Queue, Role, Topology};
 pub use draw::draw;
