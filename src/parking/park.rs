@@ -103,21 +103,25 @@ impl Parking {
         backoff: &mut Backoff,
     ) -> Result<(), ParkError> {
         while let Some(batch) = receiver.next_batch(stop).await? {
-            self.park(receiver, &batch).await?;
-            backoff.reset();
-            if receiver.wants_restart() {
+            let is_silent = batch.is_empty();
+            if !is_silent {
+                self.park(receiver, &batch).await?;
+                backoff.reset();
+            }
+            if is_silent || receiver.wants_restart() {
                 self.restart(receiver).await?;
             }
         }
         Ok(())
     }
 
-    /// Consumes with another bound: what the broker has sent already is parked first.
+    /// Consumes anew: what the broker has sent already is parked first.
     async fn restart(&self, receiver: &mut Receiver) -> Result<(), ParkError> {
         receiver.consumer().cancel().await?;
         let never = CancellationToken::new();
         loop {
             match receiver.next_batch(&never).await {
+                Ok(Some(batch)) if batch.is_empty() => {}
                 Ok(Some(batch)) => self.park(receiver, &batch).await?,
                 Ok(None) | Err(AmqpError::Cancelled { .. }) => break,
                 Err(error) => return Err(error.into()),

@@ -166,12 +166,18 @@ impl LaneBatches {
     }
 
     async fn join(&mut self) {
-        match self.batches.join_next().await {
-            None | Some(Ok(Ok(()))) => {}
+        if let Some(ended) = self.batches.join_next().await {
+            self.joined(ended);
+        }
+    }
+
+    fn joined(&mut self, ended: Result<Result<(), PipelineError>, JoinError>) {
+        match ended {
+            Ok(Ok(())) => {}
             // A batch that ended because of another one's trouble says less than that other one.
-            Some(Ok(Err(error))) if matches!(self.end, Ok(()) | Err(PipelineError::Stopped)) => self.end = Err(error),
-            Some(Ok(Err(_))) => {}
-            Some(Err(error)) => {
+            Ok(Err(error)) if matches!(self.end, Ok(()) | Err(PipelineError::Stopped)) => self.end = Err(error),
+            Ok(Err(_)) => {}
+            Err(error) => {
                 self.broken.cancel();
                 self.panic = Some(error);
             }
@@ -213,6 +219,13 @@ impl LaneBatches {
             };
             receiver.bound(bound);
             let Some(batch) = receiver.next_batch(until).await? else { return Ok(()) };
+            if batch.is_empty() {
+                // Where PostgreSQL is away, the lane is silent because it holds what it has.
+                if self.holds_nothing() {
+                    self.restart(receiver).await?;
+                }
+                continue;
+            }
             let taken = Instant::now();
             self.send(batch).await;
             if pause.is_some() || !receiver.is_under_load() {
@@ -229,12 +242,30 @@ impl LaneBatches {
                 }
             }
             if receiver.wants_restart() && !until.is_cancelled() {
-                self.finish(receiver).await?;
-                if let Some(bound) = receiver.restart().await? {
-                    metrics::prefetch(self.lane.name(), bound);
-                }
+                self.restart(receiver).await?;
             }
         }
+    }
+
+    /// Lets the lane consume anew, when what it has taken is settled.
+    async fn restart(&mut self, receiver: &mut Receiver) -> Result<(), AmqpError> {
+        self.finish(receiver).await?;
+        // A batch that failed has left its deliveries unsettled: the session ends with it.
+        if self.broken.is_cancelled() {
+            return Ok(());
+        }
+        let bound = receiver.restart().await?;
+        self.settler = receiver.consumer().settler();
+        metrics::prefetch(self.lane.name(), bound);
+        Ok(())
+    }
+
+    /// Tells whether every batch that was sent has come to its end.
+    fn holds_nothing(&mut self) -> bool {
+        while let Some(ended) = self.batches.try_join_next() {
+            self.joined(ended);
+        }
+        self.batches.is_empty()
     }
 
     /// Without load a batch is closed as late as can be, when the one before it has posted: an event that comes meanwhile need not
@@ -258,6 +289,7 @@ impl LaneBatches {
         let broken = self.broken.clone();
         loop {
             match receiver.next_batch(&broken).await {
+                Ok(Some(batch)) if batch.is_empty() => {}
                 Ok(Some(batch)) => self.send(batch).await,
                 Ok(None) | Err(AmqpError::Cancelled { .. }) => break,
                 Err(error) => return Err(error),

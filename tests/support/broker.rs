@@ -6,6 +6,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
 use fis::platform::amqp::management::encode;
+use fis::platform::amqp::topology::DEFINITIONS;
 use lapin::message::Delivery;
 use lapin::options::{
     BasicAckOptions, BasicGetOptions, BasicPublishOptions, ConfirmSelectOptions, QueueDeclareOptions,
@@ -167,6 +168,19 @@ impl World {
         let body = json!({"durable": true, "arguments": {"x-queue-type": "quorum"}});
         self.management.put_json(&self.management.object_path("queues", queue), &body).await.unwrap();
         self.bind(exchange, queue, key).await;
+    }
+
+    /// Deletes a queue of the topology and declares it again, within milliseconds.
+    pub async fn declare_again(&self, queue: &str) {
+        let definitions: Value = serde_json::from_str(DEFINITIONS).unwrap();
+        let queues = definitions["queues"].as_array().unwrap();
+        let body = queues.iter().find(|known| known["name"] == queue).unwrap();
+        let body = json!({"durable": true, "arguments": body["arguments"]});
+        let path = self.management.object_path("queues", queue);
+        self.management.delete(&path).await.unwrap();
+        self.management.put_json(&path, &body).await.unwrap();
+        // The bindings.
+        self.apply_topology().await;
     }
 
     pub async fn bind(&self, exchange: &str, queue: &str, key: &str) {

@@ -34,7 +34,7 @@ const FRAME_BYTES_MAX: u32 = 128 * 1024;
 const PUBLISHER_FRAME_BYTES_MAX: u32 = 32 * 1024;
 
 pub struct Connection {
-    link: Link,
+    link: Arc<Link>,
     timeout: Duration,
 }
 
@@ -93,7 +93,7 @@ impl Connection {
         let properties = ConnectionProperties::default().with_connection_name(name.into());
         // lapin has no connect timeout of its own on the asynchronous path.
         match tokio::time::timeout(timeout, transport::connect(uri, properties)).await {
-            Ok(Ok(inner)) => Ok(Self { link: Link::new(inner), timeout }),
+            Ok(Ok(inner)) => Ok(Self { link: Arc::new(Link::new(inner)), timeout }),
             Ok(Err(error)) => Err(AmqpError::from_lapin("connect")(error)),
             Err(_) => Err(AmqpError::Timeout { what: "connect", milliseconds }),
         }
@@ -113,6 +113,10 @@ impl Connection {
 
     pub(super) async fn channel(&self) -> Result<Arc<lapin::Channel>, AmqpError> {
         self.within("open a channel", self.link.channel()).await
+    }
+
+    pub(super) fn link(&self) -> Arc<Link> {
+        Arc::clone(&self.link)
     }
 
     /// Waits for an answer of the broker, but not for ever. After a timeout the state is unknown and the session must be

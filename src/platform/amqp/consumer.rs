@@ -11,6 +11,7 @@ use lapin::options::{
 };
 use lapin::types::FieldTable;
 
+use super::link::Link;
 use super::message::{Properties, short};
 use super::{AmqpError, Connection, within};
 
@@ -63,6 +64,7 @@ impl Delivery {
 
 pub struct Consumer {
     queue: String,
+    link: Arc<Link>,
     channel: Arc<lapin::Channel>,
     /// lapin tells the end once and then waits for ever; a batch may have met it before `next` is asked again.
     stream: Fuse<lapin::Consumer>,
@@ -93,8 +95,8 @@ impl Consumer {
         connection.within("set the prefetch", channel.basic_qos(prefetch, BasicQosOptions { global: false })).await?;
         let stream = connection.within("consume", consume(&channel, queue, arguments)).await?;
         let tag = stream.tag().as_str().to_owned();
-        let (queue, timeout) = (queue.to_owned(), connection.timeout());
-        Ok(Self { queue, channel, stream: stream.fuse(), tag, timeout, prefetch, begun: false })
+        let (queue, link, timeout) = (queue.to_owned(), connection.link(), connection.timeout());
+        Ok(Self { queue, link, channel, stream: stream.fuse(), tag, timeout, prefetch, begun: false })
     }
 
     /// A reader of its own: a queue that lives as long as the connection, bound to an exchange.
@@ -140,12 +142,14 @@ impl Consumer {
         within(self.timeout, "cancel the consumer", cancel).await
     }
 
-    /// Consumes again after `cancel`, with another bound. Only when everything that was delivered is settled: RabbitMQ 3.x can
-    /// lose deliveries of a consumer that comes back while some are under way.
+    /// Consumes again after `cancel`, with another bound, on a new channel. Only when everything that was delivered is settled: whatever
+    /// the old channel still holds goes back to the queue, and is counted as delivered once.
     ///
     /// # Errors
     /// The session is lost.
     pub async fn restart(&mut self, prefetch: u16) -> Result<(), AmqpError> {
+        within(self.timeout, "close a channel", self.channel.close(200, "restart".into())).await?;
+        self.channel = within(self.timeout, "open a channel", self.link.channel()).await?;
         let qos = self.channel.basic_qos(prefetch, BasicQosOptions { global: false });
         within(self.timeout, "set the prefetch", qos).await?;
         let stream =
@@ -156,7 +160,13 @@ impl Consumer {
         Ok(())
     }
 
-    /// The settler of the deliveries that this consumer took.
+    /// The bound on what is unsettled.
+    #[must_use]
+    pub fn prefetch(&self) -> u16 {
+        self.prefetch
+    }
+
+    /// The settler of the deliveries that this consumer took since it started, or restarted.
     #[must_use]
     pub fn settler(&self) -> Settler {
         Settler {

@@ -41,24 +41,24 @@ impl Link {
     }
 
     /// Says goodbye, and lets the channels go after it.
-    pub async fn close(self) {
-        let Self { inner, channels } = self;
+    pub async fn close(&self) {
+        let status = self.inner.status();
         let given_up = async {
-            while !inner.status().errored() && !inner.status().closed() {
+            while !status.errored() && !status.closed() {
                 tokio::time::sleep(GIVEN_UP).await;
             }
         };
         let goodbye = async {
             tokio::select! {
                 biased;
-                answer = inner.close(200, "bye".into()) => answer,
+                answer = self.inner.close(200, "bye".into()) => answer,
                 () = given_up => Ok(()),
             }
         };
         if let Err(error) = within(GOODBYE, "close", goodbye).await {
             tracing::debug!(%error, "the broker did not say goodbye");
         }
-        drop(channels);
+        self.kept().clear();
     }
 
     /// Takes out the channels that only this link still knows.

@@ -9,6 +9,10 @@ use tokio_util::sync::CancellationToken;
 use super::{AmqpError, Consumer, Delivery, Prefetch};
 use crate::platform::config;
 
+/// The silence after which a consumer is renewed (ADR 42). RabbitMQ 3.10 takes the consumers of a queue that is deleted and declared again
+/// at once along to the new one, without a word, and what it gives them never arrives: only a new consumer hears.
+const SILENCE: Duration = Duration::from_secs(10);
+
 /// From this delivery count on, a delivery goes alone: it may be what ended the process before.
 pub const ALONE_FROM: i64 = 3;
 
@@ -74,17 +78,18 @@ impl Receiver {
         self.better.is_some()
     }
 
-    /// Consumes again with the better prefetch, after `cancel` and when everything is settled. Returns the bound.
+    /// Consumes again, with the better prefetch where there is one, after `cancel` and when everything is settled. Returns the bound.
     ///
     /// # Errors
     /// The session is lost.
-    pub async fn restart(&mut self) -> Result<Option<u16>, AmqpError> {
+    pub async fn restart(&mut self) -> Result<u16, AmqpError> {
         let better = self.better.take();
+        let bound = better.unwrap_or(self.consumer.prefetch());
+        self.consumer.restart(bound).await?;
         if let (Some(bound), Some(prefetch)) = (better, &mut self.prefetch) {
-            self.consumer.restart(bound).await?;
             prefetch.set(bound);
         }
-        Ok(better)
+        Ok(bound)
     }
 
     #[must_use]
@@ -92,7 +97,8 @@ impl Receiver {
         &self.consumer
     }
 
-    /// The next batch, never empty; `None` once `stop` is cancelled and nothing was taken.
+    /// The next batch; `None` once `stop` is cancelled and nothing was taken. An empty one: nothing has come for a while, and whoever holds
+    /// nothing had better `cancel` and `restart`.
     ///
     /// # Errors
     /// The session is lost.
@@ -104,6 +110,7 @@ impl Receiver {
                 biased;
                 () = stop.cancelled() => return Ok(None),
                 delivery = self.consumer.next() => delivery?,
+                () = tokio::time::sleep(SILENCE) => return Ok(Some(Vec::new())),
             },
         };
         if first.delivery_count() >= ALONE_FROM {
