@@ -68,7 +68,9 @@ pub fn lines(ports: &Ports, given: &Given, dir: &Path, tls: bool) -> Vec<(&'stat
         // For the tests that speak TLS to the private servers.
         let port = |name: &str| ports.get(name).map_or(String::new(), |port| port.to_string());
         let ca = dir.join("tls/ca.pem");
-        lines.push(("FIS_DEV_TLS", format!("amqps={},redis={},ca={}", port("amqps"), port("redis_tls"), ca.display())));
+        let (amqps, management, redis) = (port("amqps"), port("management_tls"), port("redis_tls"));
+        let text = format!("amqps={amqps},management={management},redis={redis},ca={}", ca.display());
+        lines.push(("FIS_DEV_TLS", text));
     }
     lines
 }
@@ -98,7 +100,7 @@ FIS_REDIS_URL=redis://127.0.0.1:20001/1
 FIS_DATABASE_URL=postgres://fis@127.0.0.1:20000/fis
 FIS__AMQP__MANAGEMENT_URL=http://127.0.0.1:20005
 FIS_DEV_DIR=/state
-FIS_DEV_TLS=amqps=20004,redis=20002,ca=/state/tls/ca.pem
+FIS_DEV_TLS=amqps=20004,management=20007,redis=20002,ca=/state/tls/ca.pem
 ";
         assert_eq!(text(&lines), expected);
     }
@@ -107,7 +109,7 @@ FIS_DEV_TLS=amqps=20004,redis=20002,ca=/state/tls/ca.pem
     fn the_lines_name_every_node_of_a_cluster() {
         let lines = super::lines(&ports(true), &Given::default(), Path::new("/state"), false);
         assert_eq!(lines[0].1.split(',').count(), 3, "{lines:?}");
-        assert_eq!(lines[3].1, "http://127.0.0.1:20005,http://127.0.0.1:20008,http://127.0.0.1:20011");
+        assert_eq!(lines[3].1, "http://127.0.0.1:20005,http://127.0.0.1:20009,http://127.0.0.1:20012");
     }
 
     #[test]

@@ -118,8 +118,14 @@ ssl_options.certfile = {tls}/server.pem
 ssl_options.keyfile = {tls}/server.key
 ssl_options.verify = verify_none
 ssl_options.fail_if_no_peer_cert = false
+management.ssl.ip = 127.0.0.1
+management.ssl.port = {management}
+management.ssl.cacertfile = {tls}/ca.pem
+management.ssl.certfile = {tls}/server.pem
+management.ssl.keyfile = {tls}/server.key
 ",
             amqps = ports.number("amqps"),
+            management = ports.number("management_tls"),
             tls = place.dir.join("tls").display(),
         ));
     }

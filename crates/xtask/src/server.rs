@@ -61,7 +61,7 @@ impl Server {
         let names: &[&str] = match self {
             Postgres => &["postgres"],
             Redis => &["redis", "redis_tls"],
-            Rabbitmq => &["amqp", "amqps", "management", "distribution"],
+            Rabbitmq => &["amqp", "amqps", "management", "distribution", "management_tls"],
             Rabbitmq2 | Rabbitmq3 => &["amqp", "management", "distribution"],
             Epmd => &["epmd"],
         };

@@ -1,7 +1,7 @@
 //! Where the broker is: the setting `amqp.url` enters, one address or, for a cluster, several separated by commas; its nodes
 //! leave. What must never happen: a user or a password reaches an error.
 
-use lapin::uri::AMQPUri;
+use lapin::uri::{AMQPScheme, AMQPUri};
 
 use super::AmqpError;
 use crate::platform::config;
@@ -34,6 +34,11 @@ impl Address {
     #[must_use]
     pub fn place(&self) -> String {
         format!("{}:{}", self.host, self.uri.authority.port)
+    }
+
+    #[must_use]
+    pub fn has_tls(&self) -> bool {
+        self.uri.scheme == AMQPScheme::AMQPS
     }
 
     pub(super) fn uri(&self) -> AMQPUri {

@@ -5,34 +5,31 @@
 //! calls are rare, and a kept connection would have to be watched.
 
 mod error;
+mod place;
 
-use std::{error::Error, fmt, future::Future, time::Duration};
+use std::{error::Error, fmt};
 
 use base64::{Engine, prelude::BASE64_STANDARD};
 use http_body_util::{BodyExt, Full, LengthLimitError, Limited};
 use hyper::{
-    Method, Request, StatusCode, Uri,
+    Method, Request, StatusCode,
     body::Bytes,
     client::conn::http1,
     header::{AUTHORIZATION, CONNECTION, CONTENT_TYPE, HOST, HeaderValue},
 };
 use hyper_util::rt::TokioIo;
 use serde::{Deserialize, Serialize, de::DeserializeOwned};
-use tokio::{net::TcpStream, time::timeout};
 
 use super::{AmqpError, address};
 use crate::platform::config;
 
 pub use self::error::ManagementError;
+use self::place::Place;
 
-/// A healthy management API answers in milliseconds; what takes longer must not hold up a start.
-const STEP_SECONDS_MAX: u64 = 5;
 /// Some hundred bytes per binding: enough for ten thousands of them, and no threat to the memory.
 const ANSWER_BYTES_MAX: usize = 16 * 1024 * 1024;
 /// The broker explains a refusal in one sentence; more would only flood the log.
 const REASON_CHARS_MAX: usize = 300;
-/// The port a URL without one means.
-const HTTP_PORT: u16 = 80;
 
 /// A client for one virtual host.
 #[derive(Clone)]
@@ -41,14 +38,6 @@ pub struct Management {
     places: Vec<Place>,
     authorization: HeaderValue,
     vhost: String,
-}
-
-#[derive(Debug, Clone)]
-struct Place {
-    /// `host:port`, an IPv6 host in brackets.
-    address: String,
-    /// The path that stands before `/api`, for a broker behind a path prefix.
-    prefix: String,
 }
 
 /// The numbers of messages that a queue holds.
@@ -66,8 +55,7 @@ struct CountsRow {
 }
 
 impl Management {
-    /// Checks the URLs; connects to nothing. Only `http`: the API is meant for the loopback or a private network,
-    /// and TLS in front of it belongs to a proxy.
+    /// Checks the URLs; connects to nothing. With `https` the server's certificate is judged as it is for `amqps`.
     pub fn new(base_urls: &str, user: &str, password: &str, vhost: &str) -> Result<Self, ManagementError> {
         let places = base_urls.split(',').map(Place::parse).collect::<Result<_, _>>()?;
         let token = BASE64_STANDARD.encode(format!("{user}:{password}"));
@@ -77,16 +65,15 @@ impl Management {
         Ok(Self { places, authorization, vhost: vhost.to_owned() })
     }
 
-    /// The API of the configured brokers: where the configuration says, else on the brokers' hosts at its usual port.
+    /// The API of the configured brokers: where the configuration says, else on the brokers' hosts at its usual port. Whoever has an
+    /// address with TLS never has the password sent without, unless the configuration itself names an http address.
     ///
     /// # Errors
     /// An address cannot be read.
     pub fn of(config: &config::Amqp) -> Result<Self, AmqpError> {
         let addresses = address::parse(config)?;
         let urls = match config.management_url.as_str() {
-            "" => {
-                addresses.iter().map(|address| format!("http://{}:15672", address.host)).collect::<Vec<_>>().join(",")
-            }
+            "" => addresses.iter().map(usual_url).collect::<Vec<_>>().join(","),
             urls => urls.to_owned(),
         };
         // The nodes of a cluster share their users.
@@ -161,10 +148,9 @@ impl Management {
     /// it is then unknown.
     async fn call_at(&self, place: &Place, method: Method, path: &str, body: Bytes) -> Result<Bytes, ManagementError> {
         let request = self.request(place, &method, path, body)?;
-        let stream = place.within(TcpStream::connect(&place.address)).await?;
-        let unreachable = |source| ManagementError::Unreachable { address: place.address.clone(), source };
-        let broken = |source| ManagementError::Broken { address: place.address.clone(), source };
-        let shaken = place.within(http1::handshake(TokioIo::new(stream.map_err(unreachable)?))).await?;
+        let stream = place.connect().await?;
+        let broken = |source| ManagementError::Broken { address: place.address(), source };
+        let shaken = place.within(http1::handshake(TokioIo::new(stream))).await?;
         let (mut sender, connection) = shaken.map_err(broken)?;
         let talk = async move {
             let response = sender.send_request(request).await.map_err(broken)?;
@@ -193,7 +179,7 @@ impl Management {
         Request::builder()
             .method(method.clone())
             .uri(format!("{}/api/{path}", place.prefix))
-            .header(HOST, place.address.as_str())
+            .header(HOST, place.address())
             .header(AUTHORIZATION, self.authorization.clone())
             .header(CONTENT_TYPE, "application/json")
             .header(CONNECTION, "close")
@@ -202,33 +188,10 @@ impl Management {
     }
 }
 
-impl Place {
-    fn parse(base_url: &str) -> Result<Self, ManagementError> {
-        let unusable = |reason| ManagementError::Url { reason };
-        let uri: Uri = base_url.trim().trim_end_matches('/').parse().map_err(|_| unusable("it is not a url"))?;
-        match uri.scheme_str() {
-            Some("http") => {}
-            Some("https") => return Err(unusable("https is unsupported, use http")),
-            Some(_) | None => return Err(unusable("it must begin with http://")),
-        }
-        let authority = uri.authority().ok_or(unusable("it names no host"))?;
-        if authority.as_str().contains('@') {
-            return Err(unusable("user and password do not belong into it"));
-        }
-        if uri.query().is_some() {
-            return Err(unusable("it must not have a query"));
-        }
-        let port = authority.port_u16().unwrap_or(HTTP_PORT);
-        let address = format!("{}:{port}", authority.host());
-        Ok(Self { address, prefix: uri.path().trim_end_matches('/').to_owned() })
-    }
-
-    async fn within<T>(&self, step: impl Future<Output = T>) -> Result<T, ManagementError> {
-        let limit = Duration::from_secs(STEP_SECONDS_MAX);
-        timeout(limit, step)
-            .await
-            .map_err(|_| ManagementError::TimedOut { address: self.address.clone(), seconds: STEP_SECONDS_MAX })
-    }
+/// The usual place of the API beside a broker.
+fn usual_url(address: &address::Address) -> String {
+    let (scheme, port) = if address.has_tls() { ("https", 15671) } else { ("http", 15672) };
+    format!("{scheme}://{}:{port}", address.host)
 }
 
 /// A question may be put to the next node after any silence; an order only where nobody can have heard it.

@@ -24,17 +24,22 @@ use super::wire::Screen;
 /// A body of which this much is still to come is read past the screen's buffer; a smaller rest is not worth a call of its own.
 const PASS_BYTES_MIN: usize = 16 * 1024;
 
-/// Connects and logs in. Certificates are judged by the system's authorities, or by those that `SSL_CERT_FILE` and `SSL_CERT_DIR` name.
+/// Connects and logs in.
 pub(super) async fn connect(uri: AMQPUri, properties: ConnectionProperties) -> lapin::Result<Connection> {
     let tokio = Tokio::current();
-    let sockets = Runtime::new(tokio.clone());
     let runtime = Runtime::new(RuntimeParts::new(tokio.clone(), Screening(tokio)));
     let open = async move |uri: AMQPUri, _| {
-        let socket = uri.connect_async(&sockets).await?;
+        let socket = dial(&uri).await?;
         let screen = Screen::new(uri.query.frame_max.unwrap_or(0));
         Ok(AsyncTcpStream::Plain(Screened { socket, screen }))
     };
     Connection::connector(uri, runtime, open, properties).await
+}
+
+/// Opens a socket, with TLS where the address says so. Certificates are judged by the system's authorities, or by those that `SSL_CERT_FILE`
+/// and `SSL_CERT_DIR` name.
+pub(super) async fn dial(uri: &AMQPUri) -> io::Result<AsyncTcpStream<<Tokio as Reactor>::TcpStream>> {
+    uri.connect_async(&Runtime::new(Tokio::current())).await
 }
 
 /// A socket whose incoming bytes pass the screen.

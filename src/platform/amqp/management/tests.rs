@@ -22,9 +22,8 @@ fn the_password_appears_neither_in_debug_nor_in_errors() {
 #[test]
 fn a_url_that_cannot_work_is_refused_with_the_reason() {
     for (url, reason) in [
-        ("https://localhost:15671", "https is unsupported, use http"),
-        ("localhost:15672", "it must begin with http://"),
-        ("ftp://localhost", "it must begin with http://"),
+        ("localhost:15672", "it must begin with http:// or https://"),
+        ("ftp://localhost", "it must begin with http:// or https://"),
         ("http://a b", "it is not a url"),
         ("http://u:p@localhost", "user and password do not belong into it"),
         ("http://localhost?x=1", "it must not have a query"),
@@ -32,6 +31,44 @@ fn a_url_that_cannot_work_is_refused_with_the_reason() {
         let error = Management::new(url, "u", "p", "/").unwrap_err().to_string();
         assert!(error.ends_with(reason), "{url}: {error}");
     }
+}
+
+/// The first bytes that somebody sends to a listener, and nothing after them.
+async fn first_bytes(server: &tokio::net::TcpListener) -> Vec<u8> {
+    use tokio::io::AsyncReadExt;
+    let (mut stream, _) = server.accept().await.unwrap();
+    let mut bytes = vec![0; 4096];
+    let count = stream.read(&mut bytes).await.unwrap();
+    bytes.truncate(count);
+    bytes
+}
+
+/// Byte 0x16 begins a TLS handshake.
+fn is_tls(bytes: &[u8]) -> bool {
+    bytes.first() == Some(&0x16) && !String::from_utf8_lossy(bytes).to_lowercase().contains("authorization")
+}
+
+#[tokio::test]
+async fn beside_amqps_no_password_leaves_without_tls() {
+    // An address of our own, so that the usual ports are free on it.
+    let host = format!("127.{}.{}.{}", fastrand::u8(1..), fastrand::u8(..), fastrand::u8(1..255));
+    let plain = tokio::net::TcpListener::bind((host.as_str(), 15672)).await.unwrap();
+    let tls = tokio::net::TcpListener::bind((host.as_str(), 15671)).await.unwrap();
+    let of =
+        |url: String| Management::of(&config::Amqp { url: url.as_str().into(), ..config::Amqp::default() }).unwrap();
+
+    let secret = of(format!("amqps://u:tops3cret@{host}/%2F"));
+    let asked = async {
+        tokio::select! { _ = first_bytes(&plain) => None, bytes = first_bytes(&tls) => Some(bytes) }
+    };
+    let (answer, bytes) = tokio::join!(secret.get_json::<serde_json::Value>("overview"), asked);
+    assert!(answer.is_err());
+    assert!(is_tls(&bytes.expect("port 15672 was asked")));
+
+    // Without TLS on the broker's own connection there is nothing to protect any more.
+    let open = of(format!("amqp://u:tops3cret@{host}/%2F"));
+    let (_, bytes) = tokio::join!(open.get_json::<serde_json::Value>("overview"), first_bytes(&plain));
+    assert!(!is_tls(&bytes));
 }
 
 #[tokio::test]
