@@ -5,6 +5,8 @@
 --   * a tenant's sequence has no twin:            primary key (tenant_id, seq); no gap because the head row is locked
 --   * an entry is reversed at most once:          unique (tenant_id, reverses_entry_id)
 --   * entries, lines and books are append-only:   fis_refuse_change on update, delete and truncate
+--   * who acts is what a command says; beside it stands the role that had logged in (login), which fis_note_login writes
+--     and no statement can choose
 -- There are no foreign keys between journal tables: one transaction writes them together, `fis verify` proves it,
 -- and a key check per line would cost more than the insert itself.
 
@@ -17,6 +19,14 @@ begin
 end
 $$;
 
+create function fis_note_login() returns trigger
+language plpgsql as $$
+begin
+    new.login := session_user;
+    return new;
+end
+$$;
+
 -- One row per version of a tenant's books, exactly as applied. The newest is in force.
 create table fis_books (
     tenant_id    text        not null,
@@ -24,6 +34,7 @@ create table fis_books (
     source       text        not null,
     applied_at   timestamptz not null default now(),
     applied_by   text        not null,
+    login        text        not null,
     primary key (tenant_id, version)
 );
 
@@ -95,6 +106,7 @@ create table fis_account_balance (
     primary key (tenant_id, account_code, currency)
 ) with (fillfactor = 50);
 
+create trigger fis_books_login before insert on fis_books for each row execute function fis_note_login();
 create trigger fis_books_append_only before update or delete or truncate on fis_books
     for each statement execute function fis_refuse_change();
 create trigger fis_journal_entry_append_only before update or delete or truncate on fis_journal_entry

@@ -156,7 +156,9 @@ create table fis_operator_log (
     id          bigint      generated always as identity primary key,
     at          timestamptz not null default now(),
     by          text        not null,
-    act         text        not null check (act in ('replay', 'pause', 'resume', 'stop', 'hold', 'resolve', 'fail', 'reopen', 'discard', 'edit', 'again', 'prune')),
+    -- The role that had logged in, whoever `by` says it was.
+    login       text        not null,
+    act         text        not null check (act in ('replay', 'pause', 'resume', 'stop', 'hold', 'resolve', 'fail', 'reopen', 'discard', 'edit', 'again', 'prune', 'revert')),
     why         text        not null,
     -- The hand through which the act came.
     through     text        not null check (through in ('cli', 'service')),
@@ -172,6 +174,7 @@ create index fis_operator_log_letter on fis_operator_log (letter_id, id) where l
 -- Which letters of a replay failed again, and why.
 create index fis_operator_log_failed on fis_operator_log (replay_id) where act = 'fail';
 
+create trigger fis_operator_log_login before insert on fis_operator_log for each row execute function fis_note_login();
 create trigger fis_operator_log_append_only before update or delete or truncate on fis_operator_log
     for each statement execute function fis_refuse_change();
 create trigger fis_dead_letter_edit_append_only before update or delete or truncate on fis_dead_letter_edit

@@ -109,6 +109,8 @@ words! {
         /// The letter came again, for another reason.
         Again = "again",
         Prune = "prune",
+        /// An entry was reversed by hand; the one act that is about no letter.
+        Revert = "revert",
     }
 }
 

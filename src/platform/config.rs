@@ -38,7 +38,7 @@ section!(Amqp {
 });
 section!(Redis { url: Secret = "redis://127.0.0.1:6379/1".into(), timeout_ms: u64 = 250 });
 section!(Database {
-    url: Secret = "postgres://fis@127.0.0.1:5432/fis".into(),
+    url: Secret = "postgres://fis_service@127.0.0.1:5432/fis".into(),
     connections_max: u32 = 8,
     statement_timeout_ms: u64 = 30_000,
     lock_timeout_ms: u64 = 10_000,

@@ -6,11 +6,12 @@ use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 use sqlx::PgPool;
-use sqlx::postgres::{PgConnectOptions, PgPoolOptions};
+use sqlx::postgres::PgPoolOptions;
 
 use super::config;
 use work::{IDLE_UNTESTED, Kept};
 
+mod address;
 mod numeric;
 mod work;
 
@@ -105,18 +106,14 @@ impl Postgres {
         settings: &[(&str, &str)],
         answer_limit: Option<Duration>,
     ) -> Result<Self, PostgresError> {
-        // sqlx reads any scheme, and an empty text, as an address of its own.
-        let url = config.url.expose();
-        if !["postgres://", "postgresql://"].iter().any(|scheme| url.starts_with(scheme)) {
-            return Err(PostgresError::Url);
-        }
-        let options: PgConnectOptions = url.parse().map_err(|_| PostgresError::Url)?;
-        let options = options.application_name("fis").options([
+        let options = address::parse(config.url.expose())?.application_name("fis").options([
             // An acknowledged commit must be a durable one, whatever the server's default.
             ("synchronous_commit", "on".to_owned()),
             ("statement_timeout", config.statement_timeout_ms.to_string()),
             ("lock_timeout", config.lock_timeout_ms.to_string()),
             ("idle_in_transaction_session_timeout", "60000".to_owned()),
+            // The tables are in `public`. By default a schema that is named like the role would be searched before it.
+            ("search_path", "public,pg_temp".to_owned()),
             ("timezone", "UTC".to_owned()),
             // Without a space: sqlx 0.8 does not escape it, and the server would take the rest for another word.
             ("datestyle", "ISO,YMD".to_owned()),

@@ -95,12 +95,29 @@ pub async fn record_prune(db: &mut PgConnection, who: &Operator, detail: &str) -
     Ok(())
 }
 
+/// Records a reversal by hand.
+///
+/// # Errors
+/// The database is away.
+pub async fn record_revert(db: &mut PgConnection, who: &Operator, detail: &str) -> Result<(), sqlx::Error> {
+    sqlx::query("insert into fis_operator_log (by, act, why, through, detail) values ($1, 'revert', $2, $3, $4)")
+        .bind(who.by())
+        .bind(who.why())
+        .bind(who.through().as_str())
+        .bind(detail)
+        .execute(db)
+        .await?;
+    Ok(())
+}
+
 /// One line of the operators' log.
 #[derive(Debug, Clone, serde::Serialize, sqlx::FromRow)]
 #[serde(rename_all = "camelCase")]
 pub struct LogLine {
     pub at: DateTime<Utc>,
     pub by: String,
+    /// The database role that had logged in.
+    pub login: String,
     pub act: LetterAct,
     pub why: String,
     pub from_status: Option<LetterStatus>,
@@ -116,7 +133,7 @@ pub struct LogLine {
 /// The database is away.
 pub async fn history(db: &mut PgConnection, letter: &str) -> Result<Vec<LogLine>, StoreError> {
     let mut lines: Vec<LogLine> = sqlx::query_as(
-        "select at, by, act, why, from_status, to_status, replay_id, reason, detail
+        "select at, by, login, act, why, from_status, to_status, replay_id, reason, detail
            from fis_operator_log where letter_id = $1 order by id desc limit $2",
     )
     .bind(letter)

@@ -6,6 +6,8 @@ use sqlx::{PgPool, Row};
 use crate::platform::postgres::Postgres;
 
 static MIGRATOR: Migrator = sqlx::migrate!();
+/// The grants to the roles of ops/roles.sql, table by table (ADR 43).
+const RIGHTS: &str = include_str!("rights.sql");
 
 #[derive(Debug, thiserror::Error)]
 pub enum SchemaError {
@@ -21,7 +23,7 @@ pub enum SchemaError {
     Migrate(#[from] sqlx::migrate::MigrateError),
 }
 
-/// Brings the database to this program's version; returns the versions before and after.
+/// Brings the database to this program's version, and the rights of its roles up to date; returns the versions before and after.
 ///
 /// # Errors
 /// A migration fails; the ones before it stay.
@@ -36,6 +38,7 @@ pub async fn migrate(postgres: &Postgres) -> Result<(i64, i64), SchemaError> {
     sqlx::query("set statement_timeout = 0").execute(&mut connection).await?;
     sqlx::query("set lock_timeout = 0").execute(&mut connection).await?;
     MIGRATOR.run(&mut connection).await?;
+    sqlx::raw_sql(RIGHTS).execute(&mut connection).await?;
     Ok((before, version(&postgres.pool).await?))
 }
 

@@ -59,6 +59,7 @@ async fn of_two_first_applies_at_once_one_wins_and_the_other_is_told() {
 /// Notes, in the same transaction and under the same lock, after which entry a version came into force.
 const NOTE_CHANGES: &str = "
     create table test_change (version integer not null, after_seq bigint not null);
+    grant insert on test_change to public;
     create function test_note() returns trigger language plpgsql as $$
     begin
         insert into test_change values (new.books_version, new.seq);

@@ -167,7 +167,7 @@ async fn once_drains_a_full_queue_relays_it_and_leaves() {
 async fn a_newcomers_road_from_nothing_to_a_posted_order_works_by_commands_alone() {
     let setup = Setup { migrated: false, topology: false, tenants: &[], ..Setup::default() };
     let world = World::with("newcomer", setup).await;
-    world.fis(&["migrate"]).await.expect(0, &[]);
+    world.migrate().await.expect(0, &[]);
     world.fis(&["topology", "apply"]).await.expect(0, &["fis.ingestion.queue"]);
     world.fis(&["topology", "check"]).await.expect(0, &[]);
     let file = world.file("acme.toml", books("acme"));

@@ -220,6 +220,7 @@ async fn a_posting_commit_is_durable_whatever_the_servers_default() {
     world
         .sql(
             "create table test_seen (setting text);
+             grant insert on test_seen to public;
              create function test_see() returns trigger language plpgsql as
                  $$ begin insert into test_seen values (current_setting('synchronous_commit')); return null; end $$;
              create trigger test_sees after insert on fis_journal_entry for each statement execute function test_see()",

@@ -35,6 +35,8 @@ mod reading;
 mod receipts;
 mod rejections;
 mod relay;
+mod rights;
+mod rights_broker;
 mod schema;
 mod tie_out;
 mod tls;

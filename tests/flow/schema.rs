@@ -12,8 +12,8 @@ use crate::support::world::{Setup, World};
 async fn migrating_twice_changes_nothing() {
     let world =
         World::with("migrate", Setup { migrated: false, topology: false, tenants: &[], ..Setup::default() }).await;
-    world.fis(&["migrate"]).await.expect(0, &["from version 0"]);
-    world.fis(&["migrate"]).await.expect(0, &["already"]);
+    world.migrate().await.expect(0, &["from version 0"]);
+    world.migrate().await.expect(0, &["already"]);
 }
 
 #[tokio::test(flavor = "multi_thread")]
@@ -23,7 +23,7 @@ async fn an_unmigrated_database_is_refused_with_both_versions() {
     let words = ["version 0", &newest.to_string(), "fis migrate"];
     world.fis(&["run", "--once"]).await.expect(1, &words);
     world.fis(&["status"]).await.expect(1, &words);
-    world.fis(&["migrate"]).await.expect(0, &[]);
+    world.migrate().await.expect(0, &[]);
     world.fis(&["run", "--once"]).await.expect(0, &[]);
 }
 
@@ -36,9 +36,11 @@ async fn a_database_that_is_ahead_is_refused_with_its_version() {
               values (9999, 'from the future', true, '\\x00', 0)",
         )
         .await;
-    for command in [&["run"][..], &["status"], &["migrate"], &["verify"]] {
-        world.fis(command).await.expect(1, &["9999", &newest_migration().to_string()]);
+    let words = ["9999", &newest_migration().to_string()];
+    for command in [&["run"][..], &["status"], &["verify"]] {
+        world.fis(command).await.expect(1, &words);
     }
+    world.migrate().await.expect(1, &words);
 }
 
 #[tokio::test(flavor = "multi_thread")]
@@ -234,7 +236,7 @@ async fn a_missing_entry_and_a_wrong_balance_are_found() {
 }
 
 async fn unguarded(world: &World, sql: &str) {
-    let mut transaction = sqlx::PgConnection::connect(&world.database_url).await.unwrap();
+    let mut transaction = sqlx::PgConnection::connect(&world.admin_url).await.unwrap();
     let sql = format!(
         "begin; alter table fis_journal_entry disable trigger user; alter table fis_journal_line disable trigger user;
          {sql};

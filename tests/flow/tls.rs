@@ -38,7 +38,7 @@ impl Tls {
             (
                 "FIS_DATABASE_URL",
                 format!(
-                    "postgres://fis@localhost:{database_port}/{}?sslmode=verify-full",
+                    "postgres://fis_service@localhost:{database_port}/{}?sslmode=verify-full",
                     path(&world.database_url)
                 ),
             ),

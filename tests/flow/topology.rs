@@ -9,7 +9,6 @@ mod refused;
 
 use fis::platform::amqp::link::Link;
 use fis::platform::amqp::management::Management;
-use fis::platform::amqp::management::encode;
 use fis::platform::amqp::topology::{
     Applied, DEFINITIONS, Finding, SafePolicy, Severity, Topology, apply as declare, check, report,
 };
@@ -17,7 +16,6 @@ use lapin::message::Delivery;
 use lapin::{Channel, Connection, ConnectionProperties};
 use serde_json::{Value, json};
 
-use crate::support::servers::with_path;
 use crate::support::wait::wait_until;
 use crate::support::world::{Setup, World};
 
@@ -100,17 +98,9 @@ impl Broker {
 
     /// A new user with these rights on the virtual host, and a connection of it.
     pub async fn guest(&self, configure: &str, write: &str, read: &str) -> (String, Link) {
-        let user = format!("user-{}", self.vhost().trim_start_matches('/'));
-        let body = json!({"password": "pw", "tags": "management"});
-        self.world.management.put_json(&format!("users/{user}"), &body).await.unwrap();
-        let path = format!("permissions/{}/{user}", encode(self.vhost()));
-        let rights = json!({"configure": configure, "write": write, "read": read});
-        self.world.management.put_json(&path, &rights).await.unwrap();
-        let uri: lapin::uri::AMQPUri = self.world.amqp_url.parse().unwrap();
-        let address = format!("amqp://{user}:pw@{}:{}", uri.authority.host, uri.authority.port);
-        let url = with_path(&address, &encode(self.vhost()));
-        let connected = Connection::connect(&url, ConnectionProperties::default()).await.unwrap();
-        (user, Link::new(connected))
+        let guest = self.world.guest("user", [configure, write, read]).await;
+        let connected = Connection::connect(&guest.url, ConnectionProperties::default()).await.unwrap();
+        (guest.name, Link::new(connected))
     }
 
     pub async fn forget(&self, user: &str) {

@@ -56,7 +56,12 @@ impl Instances {
 
     /// Runs a command of fis to its end.
     pub async fn fis(&self, args: &[&str]) -> Result<String> {
+        self.fis_with(args, &[]).await
+    }
+
+    pub async fn fis_with(&self, args: &[&str], extra: &[(&str, &str)]) -> Result<String> {
         let mut command = tokio::process::Command::from(self.command(args));
+        command.envs(extra.iter().copied());
         command.env("FIS_HTTP_ADDR", "127.0.0.1:0").kill_on_drop(true);
         let output =
             tokio::time::timeout(Duration::from_secs(60), command.output()).await.context("fis does not end")??;

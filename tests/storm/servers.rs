@@ -66,8 +66,9 @@ impl Servers {
         Ok(std::fs::canonicalize(self.dir.join("postgres"))?)
     }
 
-    pub fn postgres_url(&self, port: u16, database: &str) -> String {
-        format!("postgres://fis@127.0.0.1:{port}/{database}")
+    /// Role `fis` is the superuser; ops/roles.sql makes the others.
+    pub fn postgres_url(&self, role: &str, port: u16, database: &str) -> String {
+        format!("postgres://{role}@127.0.0.1:{port}/{database}")
     }
 
     pub fn amqp_url(&self, port: u16, vhost: &str) -> String {
@@ -76,7 +77,7 @@ impl Servers {
 
     /// A session of our own, past the proxy.
     pub async fn sql(&self, database: &str) -> Result<PgConnection> {
-        let url = self.postgres_url(self.postgres_port, database);
+        let url = self.postgres_url("fis", self.postgres_port, database);
         tokio::time::timeout(ANSWER, PgConnection::connect(&url)).await?.context("PostgreSQL")
     }
 

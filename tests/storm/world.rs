@@ -77,7 +77,9 @@ impl World {
         ];
         let mut environment = settings(seed);
         let mut set = |name: &str, value: String| environment.push((name.to_owned(), value));
-        set("FIS_DATABASE_URL", servers.postgres_url(postgres.port, NAME));
+        // The role that fis runs as cannot drop what that bug drops.
+        let role = if mutant == Some("unique_dropped") { "fis" } else { "fis_service" };
+        set("FIS_DATABASE_URL", servers.postgres_url(role, postgres.port, NAME));
         set("FIS_REDIS_URL", format!("redis://127.0.0.1:{}/1", redis.port));
         set("FIS_AMQP_URL", servers.amqp_url(rabbitmq.port, NAME));
         set("FIS__AMQP__MANAGEMENT_URL", format!("http://127.0.0.1:{}", servers.management_port));
@@ -85,7 +87,8 @@ impl World {
             set("FIS_MUTANT", mutant.to_owned());
         }
         let instances = Instances::new(dir.clone(), instances(seed), environment);
-        instances.fis(&["migrate"]).await?;
+        let owner = servers.postgres_url("fis_owner", servers.postgres_port, NAME);
+        instances.fis_with(&["migrate"], &[("FIS_DATABASE_URL", &owner)]).await?;
         instances.fis(&["topology", "apply"]).await?;
         let world = Self {
             database: NAME.to_owned(),
@@ -208,12 +211,14 @@ async fn empty_servers(servers: &Servers, small_disk: Option<&Path>) -> Result<(
     servers.redis_command(&["FLUSHALL"]).await?;
     servers.execute("postgres", &format!("drop database if exists {NAME} with (force)")).await?;
     servers.execute("postgres", "drop tablespace if exists small").await?;
-    let Some(disk) = small_disk else {
-        return servers.execute("postgres", &format!("create database {NAME}")).await;
-    };
-    let location = disk.join("tables");
-    servers.execute("postgres", &format!("create tablespace small location '{}'", location.display())).await?;
-    servers.execute("postgres", &format!("create database {NAME} tablespace small")).await
+    let mut create = format!("create database {NAME}");
+    if let Some(disk) = small_disk {
+        let location = disk.join("tables");
+        servers.execute("postgres", &format!("create tablespace small location '{}'", location.display())).await?;
+        create.push_str(" tablespace small");
+    }
+    servers.execute("postgres", &create).await?;
+    servers.execute(NAME, include_str!("../../ops/roles.sql")).await
 }
 
 pub fn disk_of(servers_dir: &Path) -> PathBuf {

@@ -16,6 +16,7 @@ use lapin::{BasicProperties, Channel, Confirmation, Connection, ConnectionProper
 use serde_json::{Value, json};
 
 use super::events::Message;
+use super::servers::with_path;
 use super::wait::{SOON, wait_until, wait_within};
 use super::world::World;
 
@@ -28,7 +29,30 @@ pub const AUDIT: &str = "audit.queue";
 /// How long a publisher tries: a node of a cluster that hangs is given up by its clients and by the other nodes one after the other.
 const TROUBLE: Duration = Duration::from_secs(120);
 
+/// A user of the broker with rights of its own in the world's virtual host.
+pub struct Guest {
+    pub name: String,
+    pub url: String,
+}
+
 impl World {
+    /// Makes a user who may configure, write and read what these patterns name, and may ask the management API.
+    pub async fn guest(&self, who: &str, [configure, write, read]: [&str; 3]) -> Guest {
+        let name = format!("{who}-{}", self.name);
+        let body = json!({"password": "pw", "tags": "management"});
+        self.management.put_json(&format!("users/{name}"), &body).await.unwrap();
+        let path = format!("permissions/{}/{name}", encode(&self.vhost));
+        let rights = json!({"configure": configure, "write": write, "read": read});
+        self.management.put_json(&path, &rights).await.unwrap();
+        let uri: lapin::uri::AMQPUri = self.amqp_url.split(',').next().unwrap().parse().unwrap();
+        let address = format!("amqp://{name}:pw@{}:{}", uri.authority.host, uri.authority.port);
+        Guest { name, url: with_path(&address, &encode(&self.vhost)) }
+    }
+
+    pub async fn forget(&self, guest: Guest) {
+        self.management.delete(&format!("users/{}", guest.name)).await.unwrap();
+    }
+
     /// To the broker, or to any node of a cluster that answers.
     pub async fn connect(&self) -> lapin::Result<Connection> {
         let mut urls: Vec<&str> = self.amqp_url.split(',').collect();
@@ -209,16 +233,21 @@ pub async fn ready_count(connection: &Connection, queue: &str) -> lapin::Result<
 
 /// A channel in confirm mode.
 pub struct Publisher {
-    connection: Connection,
+    /// None where it is somebody else's.
+    connection: Option<Connection>,
     channel: Channel,
 }
 
 impl Publisher {
     pub async fn open(world: &World) -> lapin::Result<Self> {
         let connection = world.connect().await?;
-        let channel = connection.create_channel().await?;
+        let publisher = Self::on(connection.create_channel().await?).await?;
+        Ok(Self { connection: Some(connection), ..publisher })
+    }
+
+    pub async fn on(channel: Channel) -> lapin::Result<Self> {
         channel.confirm_select(ConfirmSelectOptions::default()).await?;
-        Ok(Self { connection, channel })
+        Ok(Self { connection: None, channel })
     }
 
     /// Publishes persistent and mandatory; true for each message that the broker has taken.
@@ -247,7 +276,9 @@ impl Publisher {
     }
 
     pub async fn close(self) {
-        let _ = self.connection.close(200, "bye".into()).await;
+        if let Some(connection) = self.connection {
+            let _ = connection.close(200, "bye".into()).await;
+        }
     }
 }
 

@@ -92,3 +92,20 @@ fn one_with_path(url: &str, path: &str) -> String {
     let mark = if query.is_empty() { "" } else { "?" };
     format!("{}/{path}{mark}{query}", &address[..end])
 }
+
+/// The roles of ops/roles.sql that fis runs and migrates as.
+pub const SERVICE: &str = "fis_service";
+pub const OWNER: &str = "fis_owner";
+
+/// An address of PostgreSQL with another role, and the same password where it has one.
+pub fn as_role(url: &str, role: &str) -> String {
+    let (scheme, rest) = url.split_once("://").unwrap();
+    let (user, place) = rest.rsplit_once('@').unwrap_or(("", rest));
+    let password = user.split_once(':').map_or(String::new(), |(_, password)| format!(":{password}"));
+    format!("{scheme}://{role}{password}@{place}")
+}
+
+pub fn password(url: &str) -> Option<&str> {
+    let (_, rest) = url.split_once("://")?;
+    Some(rest.rsplit_once('@')?.0.split_once(':')?.1)
+}

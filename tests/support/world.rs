@@ -17,7 +17,8 @@ use sqlx::{Connection as _, PgConnection, PgPool};
 use tokio::sync::{OnceCell, Semaphore, SemaphorePermit};
 
 use super::events::{Message, books};
-use super::servers::{Servers, with_path};
+use super::process::Said;
+use super::servers::{OWNER, SERVICE, Servers, as_role, password, with_path};
 
 /// Worlds at a time: each may run services, and more of them than this only wait for the processor.
 static PLACES: Semaphore = Semaphore::const_new(4);
@@ -51,7 +52,11 @@ pub struct World {
     pub servers: Servers,
     pub amqp_url: String,
     pub redis_url: String,
+    /// As the service's role: whatever fis does in a test, it does without a right to alter the journal.
     pub database_url: String,
+    /// As the superuser, for whoever tampers.
+    pub admin_url: String,
+    /// The test's own look at the tables, as the superuser.
     pub pool: PgPool,
     pub management: Management,
     /// A directory of its own: logs, files for the commands.
@@ -77,9 +82,13 @@ impl World {
 
         let mut admin = PgConnection::connect(&servers.database).await.unwrap();
         sweep(&servers, &mut admin, seconds).await;
+        make_roles(&servers, &mut admin).await;
         if database {
             let from = if migrated { template(&servers, &mut admin).await } else { "template1".to_owned() };
             execute(&mut admin, &format!("create database {name} template {from}")).await;
+            if !migrated {
+                prepare_roles(&with_path(&servers.database, &name)).await;
+            }
         }
 
         let amqp_url = with_path(&servers.amqp, &encode(&vhost));
@@ -89,8 +98,9 @@ impl World {
         let path = format!("permissions/{}/{}", encode(&vhost), encode(&user(&servers)));
         management.put_json(&path, &rights).await.unwrap();
 
-        let database_url = with_path(&servers.database, &name);
-        let pool = PgPoolOptions::new().max_connections(3).connect_lazy(&database_url).unwrap();
+        let admin_url = with_path(&servers.database, &name);
+        let database_url = as_role(&admin_url, SERVICE);
+        let pool = PgPoolOptions::new().max_connections(3).connect_lazy(&admin_url).unwrap();
         let dir = PathBuf::from(env!("CARGO_TARGET_TMPDIR")).join("worlds").join(&name);
         std::fs::create_dir_all(&dir).unwrap();
         let redis_url = own_redis(&servers).await;
@@ -102,6 +112,7 @@ impl World {
             amqp_url,
             redis_url,
             database_url,
+            admin_url,
             pool,
             management,
             dir,
@@ -116,6 +127,11 @@ impl World {
             world.apply_books(&books(tenant)).await;
         }
         world
+    }
+
+    /// Migrates as the owner: the service's role may not.
+    pub async fn migrate(&self) -> Said {
+        self.fis_with(&["migrate"], &[("FIS_DATABASE_URL", &as_role(&self.admin_url, OWNER))]).await
     }
 
     /// The environment of a `fis` in this world.
@@ -234,6 +250,27 @@ async fn drop_database(admin: &mut PgConnection, name: &str) {
     let _ = sqlx::raw_sql(&sql).execute(admin).await;
 }
 
+const ROLES: &str = include_str!("../../ops/roles.sql");
+
+/// The roles of a server, by the file that an operator runs. Where the server asks for passwords, they have the superuser's.
+async fn make_roles(servers: &Servers, admin: &mut PgConnection) {
+    sqlx::query("select pg_advisory_lock($1)").bind(TEMPLATE_LOCK).execute(&mut *admin).await.unwrap();
+    execute(&mut *admin, ROLES).await;
+    if let Some(password) = password(&servers.database) {
+        for role in [OWNER, SERVICE, "fis_reader", "fis_console"] {
+            execute(&mut *admin, &format!("alter role {role} password '{password}'")).await;
+        }
+    }
+    sqlx::query("select pg_advisory_unlock($1)").bind(TEMPLATE_LOCK).execute(&mut *admin).await.unwrap();
+}
+
+/// The rights that the roles have in a database before it is migrated.
+async fn prepare_roles(url: &str) {
+    let mut inside = PgConnection::connect(url).await.unwrap();
+    execute(&mut inside, ROLES).await;
+    inside.close().await.unwrap();
+}
+
 /// A migrated database to copy from, named after its migrations, so that later runs find it. Made under a lock.
 async fn template(servers: &Servers, admin: &mut PgConnection) -> String {
     static MADE: OnceCell<()> = OnceCell::const_new();
@@ -246,7 +283,9 @@ async fn template(servers: &Servers, admin: &mut PgConnection) -> String {
             // One without the mark is what a killed run left half done.
             drop_database(&mut *admin, &name).await;
             execute(&mut *admin, &format!("create database {name}")).await;
-            let url = with_path(&servers.database, &name).as_str().into();
+            let url = with_path(&servers.database, &name);
+            prepare_roles(&url).await;
+            let url = as_role(&url, OWNER).as_str().into();
             let postgres = Postgres::new(&config::Database { url, ..config::Database::default() }).unwrap();
             fis::store::schema::migrate(&postgres).await.unwrap();
             postgres.pool.close().await;
@@ -264,12 +303,14 @@ async fn template(servers: &Servers, admin: &mut PgConnection) -> String {
 
 fn migrations_fingerprint() -> u64 {
     use std::hash::{DefaultHasher, Hash, Hasher};
+    let rights = [ROLES, include_str!("../../src/store/rights.sql")];
     let mut files: Vec<PathBuf> = std::fs::read_dir(concat!(env!("CARGO_MANIFEST_DIR"), "/migrations"))
         .unwrap()
         .map(|entry| entry.unwrap().path())
         .collect();
     files.sort();
     let mut hasher = DefaultHasher::new();
+    rights.hash(&mut hasher);
     for file in files {
         file.file_name().hash(&mut hasher);
         std::fs::read(&file).unwrap().hash(&mut hasher);

@@ -6,6 +6,7 @@
 
 mod bench;
 mod demo;
+mod rights;
 mod service;
 
 use std::path::PathBuf;

@@ -28,20 +28,15 @@ pub struct Service {
 }
 
 impl Service {
-    /// Starts a service on the servers of this process's own configuration.
-    pub async fn start(keep: bool) -> anyhow::Result<Self> {
-        Self::spawn(Command::new(product()?), "fis-demo.log", keep).await
-    }
-
-    /// Starts a service on the servers of another configuration, with a log of its own.
-    pub async fn start_on(config: &Config, log: &str) -> anyhow::Result<Self> {
+    /// Starts a service on the servers of a configuration, with a log of its own; it outlives this program where it is to be kept.
+    pub async fn start(config: &Config, log: &str, keep: bool) -> anyhow::Result<Self> {
         let mut command = Command::new(product()?);
         command
             .env("FIS_AMQP_URL", config.amqp.url.expose())
             .env("FIS__AMQP__MANAGEMENT_URL", &config.amqp.management_url)
             .env("FIS_DATABASE_URL", config.database.url.expose())
             .env("FIS_REDIS_URL", config.redis.url.expose());
-        Self::spawn(command, log, false).await
+        Self::spawn(command, log, keep).await
     }
 
     async fn spawn(mut command: Command, log: &str, keep: bool) -> anyhow::Result<Self> {

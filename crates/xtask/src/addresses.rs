@@ -47,6 +47,12 @@ pub fn private_url(ports: &Ports, variable: &str) -> Option<String> {
     }
 }
 
+/// The private PostgreSQL's address for a running fis: as the role that cannot alter the journal. The other one is the superuser's, for
+/// `fis migrate` and for tests, which make databases.
+pub fn service_database(ports: &Ports) -> Option<String> {
+    ports.get("postgres").map(|port| format!("postgres://fis_service@127.0.0.1:{port}/fis"))
+}
+
 /// The addresses of all nodes, with commas in between.
 fn node_urls(ports: &Ports, name: &str, before: &str, after: &str) -> Option<String> {
     let numbers = ["", "2", "3"].into_iter().filter_map(|number| ports.get(&format!("{name}{number}")));

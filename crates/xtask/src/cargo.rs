@@ -4,11 +4,13 @@
 use std::ffi::OsString;
 use std::process::{Command, Stdio};
 
+use crate::addresses;
 use crate::call;
 use crate::environment;
 use crate::install;
 use crate::place::Place;
 use crate::say::{Done, OrDie};
+use crate::server::Server;
 use crate::servers;
 
 /// cargo in the project's directory, wherever `./dev` was called.
@@ -75,6 +77,9 @@ pub fn run(place: &mut Place, args: &[OsString]) -> Done {
     call::must(&mut fis(&["topology", "apply"]))?;
     let mut service = fis(&["run"]);
     service.args(args);
+    if !place.given.is_external(Server::Postgres) {
+        service.envs(addresses::service_database(&place.ports).map(|url| ("FIS_DATABASE_URL", url)));
+    }
     call::become_program(service)
 }
 

@@ -115,28 +115,31 @@ pub fn answers(place: &Place) -> bool {
     })
 }
 
-/// The database that fis and the tests begin with.
+/// The database that fis and the tests begin with, and the roles in it.
 pub fn finish(place: &Place) -> Done {
     if sql(place, "select 1 from pg_database where datname = 'fis'")? != "1" {
         sql(place, "create database fis")?;
     }
-    Ok(())
+    let mut roles = psql(place, "fis")?;
+    roles
+        .args(["--quiet", "--set=ON_ERROR_STOP=1"])
+        .arg(format!("--file={}", place.root.join("ops/roles.sql").display()));
+    call::output_of(&mut roles).map(drop).ok_or(Stop::Told(1))
 }
 
 fn sql(place: &Place, statement: &str) -> Done<String> {
+    let mut psql = psql(place, "postgres")?;
+    psql.arg(format!("--command={statement}"));
+    call::output_of(&mut psql).ok_or(Stop::Told(1))
+}
+
+fn psql(place: &Place, database: &str) -> Done<Command> {
     let mut psql = Command::new(bin(place)?.join("psql"));
     // The caller's PG* variables are about another server.
     for name in ["PGSERVICE", "PGOPTIONS", "PGSSLMODE", "PGHOSTADDR", "PGREQUIRESSL"] {
         psql.env_remove(name);
     }
-    psql.args([
-        "--no-psqlrc",
-        "--host=127.0.0.1",
-        "--username=fis",
-        "--dbname=postgres",
-        "--no-align",
-        "--tuples-only",
-    ]);
-    psql.arg(format!("--port={}", place.ports.number("postgres"))).arg(format!("--command={statement}"));
-    call::output_of(&mut psql).ok_or(Stop::Told(1))
+    psql.args(["--no-psqlrc", "--host=127.0.0.1", "--username=fis", "--no-align", "--tuples-only"]);
+    psql.arg(format!("--port={}", place.ports.number("postgres"))).arg(format!("--dbname={database}"));
+    Ok(psql)
 }

@@ -71,6 +71,8 @@ pub async fn revert(pool: &PgPool, tenant: &TenantId, seq: i64, operator: &Opera
     let mut plan = Plan::default();
     let receipt = append(origin, entry, reverses, None, &mut known, &mut plan, now);
     plan.write(&known.heads, &Totals::default())?.run(&mut transaction).await?;
+    let done = format!("reversed {entry_id} by {}", receipt.entry_id);
+    store::operator_log::record_revert(&mut transaction, operator, &done).await?;
     transaction.commit().await?;
     Ok(receipt)
 }

@@ -139,7 +139,7 @@ async fn the_rights_in_the_readme_suffice_to_apply_check_and_use_it() {
     in_own_vhost(async |broker| {
         let readme = include_str!(concat!(env!("CARGO_MANIFEST_DIR"), "/topology/README.md"));
         let (configure, write, read) = (r"^fis\.", r"^(fis\.|amq\.default$)", r"^fis\.");
-        assert!(readme.contains(&format!("fis_service '{configure}' '{write}' '{read}'")));
+        assert!(readme.contains(&format!("fis_topology '{configure}' '{write}' '{read}'")));
         let (user, connection) = broker.guest(configure, write, read).await;
         let topology = Topology::embedded().unwrap();
         apply(&topology, &connection).await.unwrap();

@@ -19,7 +19,7 @@ fn both_instances_know_every_node_the_name_of_redis_and_the_primary() {
         let hosts: Vec<String> = address::parse(&config.amqp).unwrap().into_iter().map(|node| node.host).collect();
         assert_eq!(hosts, NODES);
         assert_eq!(config.redis.url.expose(), "redis://:secret@redis:6379/1");
-        assert_eq!(config.database.url.expose(), "postgres://fis:secret@postgres:5432/fis");
+        assert_eq!(config.database.url.expose(), "postgres://fis_service:secret@postgres:5432/fis");
         assert!(Cli::try_parse_from(["fis", &list(&value(&service_of(COMPOSE, instance), "command"))[0]]).is_ok());
         assert!(seconds(&value(&service_of(COMPOSE, instance), "stop_grace_period")) > config.service.stop_seconds);
     }
@@ -84,8 +84,10 @@ fn the_standby_is_waited_for_by_the_name_it_gives() {
     );
     assert_eq!(value(&service_of(COMPOSE, "standby"), "image"), value(&service("postgres"), "image"));
     // Without it the migration would wait for ever.
-    let migrate = block(&block(&service_of(COMPOSE, "migrate"), "depends_on"), "standby");
-    assert_eq!(value(&migrate, "condition"), "service_healthy");
+    let roles = block(&block(&service_of(COMPOSE, "roles"), "depends_on"), "standby");
+    assert_eq!(value(&roles, "condition"), "service_healthy");
+    let migrate = block(&block(&service_of(COMPOSE, "migrate"), "depends_on"), "roles");
+    assert_eq!(value(&migrate, "condition"), "service_completed_successfully");
 }
 
 #[test]

@@ -6,7 +6,7 @@ use std::process::{Command, Stdio};
 use fis::platform::amqp::address;
 use fis::platform::config::Config;
 
-use super::{COMPOSE, block, cluster, environment, lines, service, services, value};
+use super::{COMPOSE, block, cluster, environment, lines, service, service_of, services, services_of, value};
 use crate::{project_file, read};
 
 #[test]
@@ -18,10 +18,10 @@ fn compose_gives_fis_settings_that_it_knows_and_addresses_that_exist() {
     let default = address::parse(&Config::default().amqp).unwrap().remove(0);
     assert_eq!((broker.user, broker.vhost), (default.user, default.vhost));
     assert_eq!(config.redis.url.expose(), "redis://:secret@redis:6379/1");
-    assert_eq!(config.database.url.expose(), "postgres://fis:secret@postgres:5432/fis");
+    assert_eq!(config.database.url.expose(), "postgres://fis_service:secret@postgres:5432/fis");
 
     let migrate = Config::load(None, environment("migrate").into_iter()).unwrap();
-    assert_eq!(migrate.database, config.database);
+    assert_eq!(migrate.database.url.expose(), "postgres://fis_owner:secret@postgres:5432/fis");
 }
 
 #[test]
@@ -36,7 +36,44 @@ fn compose_makes_the_users_and_databases_that_it_gives_to_fis() {
     assert!(has(&postgres, "POSTGRES_USER", "fis"));
     assert!(has(&postgres, "POSTGRES_DB", "fis"));
     assert!(has(&postgres, "POSTGRES_PASSWORD", "secret"));
-    assert!(service("redis").iter().any(|line| line.contains("\"--requirepass\", \"${FIS_REDIS_PASSWORD:?")));
+    for compose in [COMPOSE, cluster::COMPOSE] {
+        let redis = service_of(compose, "redis").join("\n");
+        assert!(redis.contains("redis.conf - < <(printf 'requirepass %s\\n' \"$$REDISCLI_AUTH\")"), "{redis}");
+        let roles = service_of(compose, "roles").join("\n");
+        for role in ["fis_owner", "fis_service"] {
+            assert!(roles.contains(&format!("alter role {role} password '%s'")), "{roles}");
+        }
+    }
+}
+
+/// A command line is seen by everybody on the machine, and in `docker inspect`.
+#[test]
+fn compose_puts_no_password_on_a_command_line() {
+    for compose in [COMPOSE, cluster::COMPOSE] {
+        for name in services_of(compose) {
+            let service = service_of(compose, &name);
+            if let Some(command) = service.iter().find(|line| line.trim_start().starts_with("command:")) {
+                let command = command.to_owned() + &block(&service, "command").join("\n");
+                assert!(!command.contains("_PASSWORD:?"), "{compose}, {name}: {command}");
+            }
+        }
+    }
+}
+
+/// Neither a superuser of PostgreSQL nor an administrator of RabbitMQ, and with the rights that the README gives to the service.
+#[test]
+fn compose_runs_fis_with_the_least_rights() {
+    let start = "rabbitmqctl set_permissions --vhost /fis fis_service ";
+    let readme = read("topology/README.md");
+    let rights = readme.lines().find_map(|line| line.strip_prefix(start)).unwrap();
+    // A dollar sign is written twice.
+    let given = format!("set_permissions --vhost /fis fis_service {}", rights.replace('$', "$$"));
+    for compose in [COMPOSE, cluster::COMPOSE] {
+        let text = lines(compose).join("\n");
+        assert!(text.contains(&given) && text.contains("set_user_tags fis_service management"), "{compose}: {given}");
+        assert_eq!(text.matches("postgres://fis_owner:").count(), 1, "only migrate is the owner");
+        assert!(!text.contains("postgres://fis:"), "the superuser's address");
+    }
 }
 
 #[test]
@@ -92,7 +129,7 @@ fn compose_mounts_what_is_there_and_keeps_all_state_in_named_volumes() {
 
 #[test]
 fn compose_binds_every_port_to_the_loopback() {
-    for name in services().iter().filter(|name| *name != "migrate") {
+    for name in services().iter().filter(|name| !["migrate", "roles"].contains(&name.as_str())) {
         for port in block(&service(name), "ports") {
             assert!(port.trim().starts_with("- \"127.0.0.1:"), "{name}: {port}");
         }
@@ -103,7 +140,8 @@ fn compose_binds_every_port_to_the_loopback() {
 fn compose_starts_in_order_and_waits_for_health() {
     let condition =
         |service_name: &str, on: &str| value(&block(&block(&service(service_name), "depends_on"), on), "condition");
-    assert_eq!(condition("migrate", "postgres"), "service_healthy");
+    assert_eq!(condition("roles", "postgres"), "service_healthy");
+    assert_eq!(condition("migrate", "roles"), "service_completed_successfully");
     assert_eq!(condition("fis", "migrate"), "service_completed_successfully");
     assert_eq!(condition("fis", "rabbitmq"), "service_healthy");
     // fis works without Redis.
@@ -121,7 +159,13 @@ fn docker_compose_accepts_the_file() {
     let works = |arguments: &[&str]| {
         let mut command = Command::new("docker");
         command.args(arguments).current_dir(project_file("")).stdout(Stdio::null()).stderr(Stdio::null());
-        for name in ["FIS_AMQP_PASSWORD", "FIS_REDIS_PASSWORD", "FIS_DATABASE_PASSWORD", "FIS_ERLANG_COOKIE"] {
+        for name in [
+            "FIS_AMQP_PASSWORD",
+            "FIS_REDIS_PASSWORD",
+            "FIS_DATABASE_PASSWORD",
+            "FIS_DATABASE_ADMIN_PASSWORD",
+            "FIS_ERLANG_COOKIE",
+        ] {
             command.env(name, "secret");
         }
         command.status().is_ok_and(|status| status.success())

@@ -148,7 +148,7 @@ pub async fn duplicates(sandbox: &Sandbox, events: usize, results: &mut Results)
 
 pub async fn start(sandbox: &Sandbox, instances: usize) -> anyhow::Result<Vec<Service>> {
     let names: Vec<String> = (1..=instances).map(|number| format!("fis-bench-{number}.log")).collect();
-    try_join_all(names.iter().map(|log| Service::start_on(&sandbox.config, log))).await
+    try_join_all(names.iter().map(|log| Service::start(&sandbox.config, log, false))).await
 }
 
 /// Stops the service; then what was delivered and not acknowledged would be back in the queue, and there must be none.

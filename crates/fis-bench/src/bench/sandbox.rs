@@ -10,6 +10,8 @@ use fis::platform::config::{self, Config};
 use fis::platform::postgres::Postgres;
 use fis::platform::redis::Redis;
 
+use crate::rights;
+
 /// The books that a sandbox has from its start: those of the orders' tenant.
 pub const BOOKS: &str = include_str!("../../../../books/shop.toml");
 
@@ -42,6 +44,7 @@ impl Sandbox {
         let postgres = Postgres::new(&own.database)?;
         // The name is ours: letters, digits and underscores.
         sqlx::raw_sql(&format!("create database {name}")).execute(&admin.pool).await?;
+        own.database = rights::restricted(&own.database, &postgres).await?;
         let sandbox = Self { config: own, postgres, redis, admin, management, name };
         match sandbox.prepare(&user).await {
             Ok(()) => Ok(sandbox),

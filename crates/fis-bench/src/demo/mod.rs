@@ -18,6 +18,7 @@ use fis::platform::postgres::Postgres;
 use fis::store::schema;
 use indicatif::{ProgressBar, ProgressStyle};
 
+use crate::rights;
 use crate::service::Service;
 use figures::Figures;
 use finance::Finance;
@@ -40,14 +41,16 @@ pub struct Demo {
 
 impl Demo {
     pub async fn run(self, config: &Config) -> anyhow::Result<ExitCode> {
-        let postgres = prepare(config).await?;
+        let postgres = Postgres::new(&config.database)?;
+        let restricted = Config { database: rights::restricted(&config.database, &postgres).await?, ..config.clone() };
+        prepare(config, &postgres).await?;
         let finance_connection = Connection::open(&config.amqp, "fis-bench demo finance").await?;
         anyhow::ensure!(
             finance_connection.consumer_count(INGESTION_QUEUE).await? == 0,
             "another `fis run` is taking events from these servers; stop it first"
         );
         let mut finance = Finance::attach(&finance_connection).await?;
-        let mut service = Service::start(self.keep).await?;
+        let mut service = Service::start(&restricted, "fis-demo.log", self.keep).await?;
         let samples = samples::samples(usize::try_from(self.events)?);
         let before = Figures::read(&postgres, &service).await?;
 
@@ -70,9 +73,8 @@ impl Demo {
     }
 }
 
-async fn prepare(config: &Config) -> anyhow::Result<Postgres> {
-    let postgres = Postgres::new(&config.database)?;
-    schema::migrate(&postgres).await?;
+async fn prepare(config: &Config, postgres: &Postgres) -> anyhow::Result<()> {
+    schema::migrate(postgres).await?;
     let connection = Connection::open(&config.amqp, "fis-bench demo").await?;
     for applied in connection.apply_topology(&Topology::embedded()?).await? {
         if let Outcome::Differs { remedy, .. } = applied.outcome {
@@ -84,7 +86,7 @@ async fn prepare(config: &Config) -> anyhow::Result<Postgres> {
         let applied = apply(&postgres.pool, source, "fis-bench demo").await?;
         println!("books of {} in version {}", applied.tenant_id, applied.version);
     }
-    Ok(postgres)
+    Ok(())
 }
 
 fn progress_bar(length: u64) -> ProgressBar {
