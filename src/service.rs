@@ -15,6 +15,7 @@ use tokio_util::sync::CancellationToken;
 use crate::desk::topology::take_virtual_host;
 use crate::domain::ids::TenantId;
 use crate::faults::mutants::{self, mutant};
+use crate::intake::publishers::Publishers;
 use crate::journal::books::{BooksError, BooksShelf};
 use crate::outbox::{self, Handover, Relay};
 use crate::parking::{Parking, TenantDay};
@@ -110,6 +111,8 @@ async fn prepare(config: &Config, health: &Health, stop: &CancellationToken) -> 
                 .map_err(|error| ServiceError::Setting { name: "intake.default_tenant", reason: error.to_string() })?,
         ),
     };
+    let publishers = Publishers::parse(&config.intake.publishers)
+        .map_err(|reason| ServiceError::Setting { name: "intake.publishers", reason })?;
     let books = BooksShelf::default();
     let mut backoff = Backoff::new(Duration::from_millis(200), Duration::from_secs(2));
     let ledger = loop {
@@ -152,6 +155,7 @@ async fn prepare(config: &Config, health: &Health, stop: &CancellationToken) -> 
         redis,
         books,
         default_tenant,
+        publishers,
         handover: Arc::new(Handover::default()),
         health: health.clone(),
     };

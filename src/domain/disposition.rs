@@ -101,6 +101,7 @@ reasons! {
     AttemptsExhausted "attempts_exhausted" Reject TryAgain "remove the cause named in the detail, then replay";
     DeliveryLimit "delivery_limit" Reject InspectAlone "the event kept ending the process or its connection; inspect it before replaying it alone";
     DatabaseRefused "database_refused" Reject InspectAlone "look the SQLSTATE in the detail up; this is a fault in fis or in its schema";
+    TenantNotAllowed "tenant_not_allowed" Reject AskPublisher "have the publisher send it as the user that intake.publishers allows for the tenant; or allow the user named in the detail, restart fis and replay";
     FxRateMissing "fx_rate_missing" Hold ApplyBooks "add a rate for the currency and date to the tenant's books";
     OriginalNotPosted "original_not_posted" Hold Wait "wait for the event that this one reverses, or have it sent again";
     PeriodNotOpen "period_not_open" Hold ApplyBooks "add or open the accounting period in the tenant's books";

@@ -67,12 +67,14 @@ pub fn letter_id(delivery: &Delivery, routing_key: &str) -> String {
     content_id(routing_key, &delivery.properties, &delivery.body)
 }
 
-/// The content id of a message: made from everything that decides how it is read.
+/// The content id of a message: made from everything that decides how it is read, and by whom it was sent.
 fn content_id(routing_key: &str, properties: &Properties, body: &[u8]) -> String {
     // Those of its envelope, and the mark of one that lost some of its headers.
     let identifying = [CLOUD_EVENT_HEADERS, TENANT_HEADER, UNREADABLE_HEADER];
     let headers = identifying.into_iter().flat_map(|prefix| properties.headers_starting(prefix));
-    dead_letter_id(routing_key, properties.content_type(), headers, body)
+    // Two users' messages are two letters, or one who may not send for a tenant would put his name on the letter of one who may.
+    let user = properties.user_id().map(|user| ("user_id", user));
+    dead_letter_id(routing_key, properties.content_type(), headers.chain(user), body)
 }
 
 /// The message id that the publisher gave.

@@ -16,6 +16,7 @@ use crate::domain::ids::TenantId;
 use crate::domain::retry::RetryPolicy;
 use crate::intake::Lane;
 use crate::intake::ledger::LedgerEpoch;
+use crate::intake::publishers::Publishers;
 use crate::intake::turns::Turns;
 use crate::journal::books::BooksShelf;
 use crate::outbox::Handover;
@@ -34,6 +35,7 @@ pub struct Edges {
     pub redis: Redis,
     pub books: BooksShelf,
     pub default_tenant: Option<TenantId>,
+    pub publishers: Publishers,
     pub handover: Arc<Handover>,
     pub health: Health,
 }
@@ -58,7 +60,11 @@ impl Pipeline {
         });
         let hold = Duration::from_secs(intake.hold_seconds);
         Self {
-            reader: Reader { default_tenant: edges.default_tenant, forgiven: AtomicI64::new(0) },
+            reader: Reader {
+                default_tenant: edges.default_tenant,
+                publishers: edges.publishers,
+                forgiven: AtomicI64::new(0),
+            },
             keys: Keys { redis: edges.redis, ledger: LedgerEpoch::default() },
             mapper: Mapper { books: edges.books, policy },
             poster: Poster { posters, turns, ahead: Ahead::default(), hold },

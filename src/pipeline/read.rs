@@ -11,6 +11,7 @@ use crate::domain::names::UNREADABLE_HEADER;
 use crate::faults::crash_points;
 use crate::intake::Lane;
 use crate::intake::claim::Key;
+use crate::intake::publishers::Publishers;
 use crate::journal::Came;
 use crate::platform::amqp::Delivery;
 
@@ -33,6 +34,7 @@ impl Event<'_> {
 /// The reader of deliveries.
 pub(super) struct Reader {
     pub default_tenant: Option<TenantId>,
+    pub publishers: Publishers,
     /// The number of times this process gave deliveries back because PostgreSQL was away: the broker counted that, we do not.
     pub forgiven: AtomicI64,
 }
@@ -74,11 +76,37 @@ impl Reader {
             content_type: delivery.properties.content_type(),
             header: &header,
         };
-        let read = decode(raw, tenant);
+        let mut read = decode(raw, tenant);
         if let Ok(event) = &read {
             crash_points::crash_event(event.event_id.as_str());
         }
-        Event { message: message.identified(&read), read }
+        let refused = self.refused(&message.came, delivery, &mut read);
+        let message = message.identified(&read);
+        match refused {
+            // Who it says it is stays with the message, for whoever looks at the letter.
+            Some(failure) => unread(message, failure),
+            None => Event { message, read },
+        }
+    }
+
+    /// The reason why an event is not taken from its sender. What is held was taken when it came. A letter may never have been looked at, so
+    /// it is asked for the user who sent it, whom its stored properties name; an edited copy has the tenant of its letter.
+    fn refused(
+        &self,
+        came: &Came,
+        delivery: &Delivery,
+        read: &mut Result<InboundEvent<'_>, Box<Undecodable>>,
+    ) -> Option<Failure> {
+        let event = read.as_mut().ok()?;
+        match came {
+            Came::FromHeld { .. } => None,
+            Came::FromBroker | Came::FromLetter { .. } => {
+                let failure = self.publishers.check(delivery.properties.user_id(), &event.tenant_id).err()?;
+                // Nobody counts in a batch that is not his.
+                event.batch = None;
+                Some(failure)
+            }
+        }
     }
 }
 

@@ -7,6 +7,7 @@ use super::message::WaitingMessage;
 use super::read::Event;
 use super::{Edges, Pipeline};
 use crate::domain::ids::TenantId;
+use crate::intake::publishers::Publishers;
 use crate::journal::books::{BooksError, BooksShelf};
 use crate::journal::{self, PostError, Rehearsal};
 use crate::outbox::{self, Handover};
@@ -26,6 +27,8 @@ impl Pipeline {
             redis: Redis::new(&config.redis)?,
             books,
             default_tenant: TenantId::parse(&config.intake.default_tenant).ok(),
+            // A wrong list stops the service; here nothing is decided by it.
+            publishers: Publishers::parse(&config.intake.publishers).unwrap_or_default(),
             handover: Arc::new(Handover::default()),
             health: Health::default(),
         };

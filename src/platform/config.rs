@@ -57,6 +57,7 @@ section!(Intake {
     weight_backfill: u16 = 1,
     hold_seconds: u64 = 180,
     default_tenant: String = String::new(),
+    publishers: String = String::new(),
 });
 section!(Retry {
     max_retries: u32 = 5,

@@ -31,6 +31,7 @@ mod limits;
 mod memory;
 mod mirror;
 mod plans;
+mod publishers;
 mod reading;
 mod receipts;
 mod rejections;

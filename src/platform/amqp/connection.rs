@@ -106,6 +106,12 @@ impl Connection {
         self.link.status().blocked() && self.is_connected()
     }
 
+    /// The user who is logged in.
+    #[must_use]
+    pub fn user(&self) -> String {
+        self.inner.status().username()
+    }
+
     #[must_use]
     pub fn is_connected(&self) -> bool {
         self.link.status().connected()

@@ -45,8 +45,8 @@ impl Properties {
         serde_json::from_str(text).ok().map(Self)
     }
 
-    /// The properties, fit to be published again by us: no expiry (nothing expires here), no priority (it would overtake), no
-    /// user id (the broker would compare it with ours), no broker headers.
+    /// The properties that stay with a message while it waits with us: no expiry (nothing expires here), no priority (it would overtake), no
+    /// broker headers. The user stays: the broker has validated it once, and nobody could do it again.
     #[must_use]
     pub fn carried(&self) -> Self {
         let from = &self.0;
@@ -62,7 +62,7 @@ impl Properties {
         }
         copy!(
             content_type with_content_type, content_encoding with_content_encoding, correlation_id with_correlation_id,
-            message_id with_message_id, timestamp with_timestamp, kind with_type, app_id with_app_id, reply_to with_reply_to
+            message_id with_message_id, timestamp with_timestamp, kind with_type, app_id with_app_id, reply_to with_reply_to, user_id with_user_id
         );
         Self(to)
     }
@@ -80,6 +80,12 @@ impl Properties {
     #[must_use]
     pub fn correlation_id(&self) -> Option<&str> {
         self.0.correlation_id().as_ref().map(ShortString::as_str)
+    }
+
+    /// The user who published the message: the broker takes no other here than the one of the connection.
+    #[must_use]
+    pub fn user_id(&self) -> Option<&str> {
+        self.0.user_id().as_ref().map(ShortString::as_str)
     }
 
     #[must_use]
@@ -196,6 +202,11 @@ impl Properties {
     #[must_use]
     pub fn with_content_type(self, value: &str) -> Self {
         Self(self.0.with_content_type(short(value)))
+    }
+
+    #[must_use]
+    pub fn with_user_id(self, value: &str) -> Self {
+        Self(self.0.with_user_id(short(value)))
     }
 
     #[must_use]

@@ -27,7 +27,8 @@ fn properties_survive_text_and_lose_what_would_change_their_meaning() {
     assert_eq!(carried.header("x-fis-tenant"), Some("acme"));
     assert_eq!(carried.header_number("n"), Some(-7));
     assert_eq!((carried.message_id(), carried.kind()), (Some("m1"), Some("t")));
-    assert!(carried.0.expiration().is_none() && carried.0.user_id().is_none() && carried.0.priority().is_none());
+    assert_eq!(carried.user_id(), Some("guest"));
+    assert!(carried.0.expiration().is_none() && carried.0.priority().is_none());
     let names: Vec<_> = carried.0.headers().as_ref().unwrap().inner().keys().map(ShortString::as_str).collect();
     assert_eq!(names, ["n", "x-fis-tenant"]);
 }
