@@ -5,8 +5,9 @@
 --   * a tenant's sequence has no twin:            primary key (tenant_id, seq); no gap because the head row is locked
 --   * an entry is reversed at most once:          unique (tenant_id, reverses_entry_id)
 --   * entries, lines and books are append-only:   fis_refuse_change on update, delete and truncate
---   * who acts is what a command says; beside it stands the role that had logged in (login), which fis_note_login writes
---     and no statement can choose
+--   * who acts is what a command says; beside it stands the role that had logged in (login), which a trigger writes and no statement
+--     can choose
+--   * a version of the books is sealed by a hash over its text, who applied it and the version before (docs/hash-chain.md)
 -- There are no foreign keys between journal tables: one transaction writes them together, `fis verify` proves it,
 -- and a key check per line would cost more than the insert itself.
 
@@ -27,6 +28,25 @@ begin
 end
 $$;
 
+create function fis_netstring(content text) returns text
+language sql stable strict
+return octet_length(convert_to(content, 'UTF8'))::text || ':' || content || ',';
+
+create function fis_seal_books() returns trigger
+language plpgsql as $$
+declare
+    previous text := (select hash from fis_books where tenant_id = new.tenant_id and version = new.version - 1);
+begin
+    new.login := session_user;
+    new.hash := encode(sha256(convert_to(
+        fis_netstring('fis-books-v1') || fis_netstring(new.tenant_id) || fis_netstring(new.version::text)
+        || fis_netstring(coalesce(previous, repeat('0', 64)))
+        || fis_netstring(to_char(new.applied_at at time zone 'UTC', 'YYYY-MM-DD"T"HH24:MI:SS.US"Z"'))
+        || fis_netstring(new.applied_by) || fis_netstring(new.login) || fis_netstring(new.source), 'UTF8')), 'hex');
+    return new;
+end
+$$;
+
 -- One row per version of a tenant's books, exactly as applied. The newest is in force.
 create table fis_books (
     tenant_id    text        not null,
@@ -35,6 +55,7 @@ create table fis_books (
     applied_at   timestamptz not null default now(),
     applied_by   text        not null,
     login        text        not null,
+    hash         text        not null,
     primary key (tenant_id, version)
 );
 
@@ -106,7 +127,7 @@ create table fis_account_balance (
     primary key (tenant_id, account_code, currency)
 ) with (fillfactor = 50);
 
-create trigger fis_books_login before insert on fis_books for each row execute function fis_note_login();
+create trigger fis_books_seal before insert on fis_books for each row execute function fis_seal_books();
 create trigger fis_books_append_only before update or delete or truncate on fis_books
     for each statement execute function fis_refuse_change();
 create trigger fis_journal_entry_append_only before update or delete or truncate on fis_journal_entry

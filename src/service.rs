@@ -29,6 +29,7 @@ use crate::platform::metrics;
 use crate::platform::postgres::{self, Postgres, PostgresError, Work};
 use crate::platform::redis::{Redis, RedisError};
 use crate::platform::time::Backoff;
+use crate::store::guards;
 use crate::store::journal::write::drop_unique;
 use crate::store::ledger;
 use crate::store::schema::{self, SchemaError};
@@ -170,6 +171,14 @@ async fn check_database(postgres: &Postgres, books: &BooksShelf) -> Result<Strin
         tracing::warn!(
             "PostgreSQL runs with {setting} off: after a crash of its machine, commits that were acknowledged may be gone"
         );
+    }
+    for fault in guards::faults(&postgres.pool).await.map_err(PostgresError::from)? {
+        tracing::warn!(
+            "{fault}: PostgreSQL no longer refuses what it should; compare with the migrations, and run `fis verify`"
+        );
+    }
+    if guards::may_alter_journal(&postgres.pool).await.map_err(PostgresError::from)? {
+        tracing::warn!("the role of `database.url` may alter the journal; run fis as `fis_service` of ops/roles.sql");
     }
     books.refresh(postgres).await?;
     if mutant(mutants::UNIQUE_DROPPED) {

@@ -5,7 +5,7 @@ use std::process::ExitCode;
 
 use anyhow::Context;
 
-use super::parse_tenant;
+use super::{parse_tenant, printable};
 use crate::desk::Desk;
 use crate::desk::checkpoint::NamedCheckpoint;
 use crate::desk::verify::LedgerAudit;
@@ -51,6 +51,9 @@ impl Verify {
                 ]);
             }
             println!("{table}");
+            for broken in audited.guards.iter().chain(&audited.stranded) {
+                println!("{}", printable(broken));
+            }
             for broken in &audited.checkpoint {
                 println!("{broken}");
             }

@@ -9,7 +9,7 @@ use super::{Desk, DeskError};
 use crate::domain::checkpoint::{Checkpoint, signed_text};
 use crate::platform::signing::Signer;
 use crate::platform::time;
-use crate::store::audit::hash_at;
+use crate::store::audit::{hash_at, seal_at};
 use crate::store::heads;
 
 /// A checkpoint with the name by which its reader knows it.
@@ -19,11 +19,20 @@ pub struct NamedCheckpoint {
     pub checkpoint: Checkpoint,
 }
 
-/// A head of a checkpoint that the ledger does not have any more.
+/// The part of a checkpoint that can turn out untrue.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Promise {
+    /// The entry at this sequence.
+    Entry(i64),
+    /// This version of the books.
+    Books(i32),
+}
+
+/// A promise of a checkpoint that the ledger does not keep any more.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct BrokenPromise {
     pub tenant_id: String,
-    pub sequence: i64,
+    pub promise: Promise,
     pub signed_at: DateTime<Utc>,
     /// False: it has another hash.
     pub is_gone: bool,
@@ -33,7 +42,13 @@ impl fmt::Display for BrokenPromise {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let found = if self.is_gone { "is gone" } else { "has another hash" };
         let signed = self.signed_at.format("%Y-%m-%d %H:%M:%S UTC");
-        write!(f, "{}: sequence {}, signed on {signed}, {found}", self.tenant_id, self.sequence)
+        let tenant = &self.tenant_id;
+        match self.promise {
+            Promise::Entry(sequence) => write!(f, "{tenant}: sequence {sequence}, signed on {signed}, {found}"),
+            Promise::Books(version) => {
+                write!(f, "{tenant}: version {version} of the books, signed on {signed}, {found}")
+            }
+        }
     }
 }
 
@@ -70,14 +85,17 @@ impl Desk {
         }
         let mut broken = Vec::new();
         for head in &checkpoint.heads {
+            let mut hold = |promise: Promise, signed: &str, found: Option<String>| {
+                if found.as_deref() != Some(signed) {
+                    let (tenant_id, is_gone) = (head.tenant_id.clone(), found.is_none());
+                    broken.push(BrokenPromise { tenant_id, promise, signed_at: checkpoint.at, is_gone });
+                }
+            };
             let hash = hash_at(&self.postgres.pool, &head.tenant_id, head.sequence).await?;
-            if hash.as_deref() != Some(&head.hash) {
-                broken.push(BrokenPromise {
-                    tenant_id: head.tenant_id.clone(),
-                    sequence: head.sequence,
-                    signed_at: checkpoint.at,
-                    is_gone: hash.is_none(),
-                });
+            hold(Promise::Entry(head.sequence), &head.hash, hash);
+            if let Some(books) = &head.books {
+                let seal = seal_at(&self.postgres.pool, &head.tenant_id, books.version).await?;
+                hold(Promise::Books(books.version), &books.hash, seal);
             }
         }
         Ok(broken)

@@ -5,6 +5,7 @@ use super::checkpoint::{BrokenPromise, NamedCheckpoint};
 use super::{Desk, DeskError};
 use crate::domain::ids::TenantId;
 use crate::journal::audit::{self, Scope, TenantAudit};
+use crate::store::{self, guards};
 
 /// The part of the ledger to audit.
 #[derive(Debug, Clone, Default)]
@@ -23,13 +24,17 @@ pub struct LedgerAudited {
     pub tenants: Vec<TenantAudit>,
     /// Tenants with a fault.
     pub broken: usize,
+    /// Guards of the tables that are missing, switched off or altered.
+    pub guards: Vec<String>,
+    /// What waits and nothing will call back.
+    pub stranded: Vec<String>,
     pub checkpoint: Vec<BrokenPromise>,
 }
 
 impl LedgerAudited {
     #[must_use]
     pub fn is_whole(&self) -> bool {
-        self.broken == 0 && self.checkpoint.is_empty()
+        self.broken == 0 && self.guards.is_empty() && self.stranded.is_empty() && self.checkpoint.is_empty()
     }
 }
 
@@ -48,7 +53,9 @@ impl Desk {
             Some(checkpoint) => self.hold_to(checkpoint).await?,
             None => Vec::new(),
         };
+        let guards = guards::faults(&self.postgres.pool).await?;
+        let stranded = store::audit::stranded(&self.postgres.pool).await?;
         let broken = tenants.iter().filter(|audit| audit.fault.is_some()).count();
-        Ok(LedgerAudited { tenants, broken, checkpoint })
+        Ok(LedgerAudited { tenants, broken, guards, stranded, checkpoint })
     }
 }

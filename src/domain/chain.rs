@@ -133,7 +133,7 @@ impl ChainedEntry {
             text.put(line.currency.code());
             text.put_shown(canonical_decimal(line.base_amount));
         }
-        sha256_behind("", &text.bytes)
+        text.hash()
     }
 }
 
@@ -144,29 +144,34 @@ pub fn instant_text(instant: DateTime<Utc>) -> String {
 }
 
 /// `<length in bytes>:<bytes>,` and again: no text can pretend to be two.
-struct Netstrings {
+pub(super) struct Netstrings {
     bytes: Vec<u8>,
     /// The buffer in which a value is written down before its length is known; an entry has dozens.
     scratch: String,
 }
 
 impl Netstrings {
-    fn with_capacity(bytes: usize) -> Self {
+    pub fn with_capacity(bytes: usize) -> Self {
         Self { bytes: Vec::with_capacity(bytes), scratch: String::with_capacity(64) }
     }
 
-    fn put(&mut self, text: &str) {
+    pub fn put(&mut self, text: &str) {
         // Writing to memory cannot fail.
         let _ = write!(self.bytes, "{}:", text.len());
         self.bytes.extend_from_slice(text.as_bytes());
         self.bytes.push(b',');
     }
 
-    fn put_shown(&mut self, value: impl fmt::Display) {
+    pub fn put_shown(&mut self, value: impl fmt::Display) {
         let mut scratch = std::mem::take(&mut self.scratch);
         scratch.clear();
         let _ = fmt::Write::write_fmt(&mut scratch, format_args!("{value}"));
         self.put(&scratch);
         self.scratch = scratch;
+    }
+
+    /// The SHA-256 of all of it, in hexadecimal digits.
+    pub fn hash(&self) -> String {
+        sha256_behind("", &self.bytes)
     }
 }

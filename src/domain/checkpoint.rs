@@ -6,14 +6,26 @@ use serde::{Deserialize, Serialize};
 
 use super::chain::instant_text;
 
-/// The first line of every signed text.
-const VERSION: &str = "fis-checkpoint-v1";
+/// The first line of every signed text: without the books, and with them.
+const CHAINS: &str = "fis-checkpoint-v1";
+const CHAINS_AND_BOOKS: &str = "fis-checkpoint-v2";
 
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase", deny_unknown_fields)]
 pub struct Head {
     pub tenant_id: String,
     pub sequence: i64,
+    pub hash: String,
+    /// Absent in checkpoints from before the books were sealed.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub books: Option<BooksHead>,
+}
+
+/// The version of the books that was in force, with its seal, which covers the versions before it.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase", deny_unknown_fields)]
+pub struct BooksHead {
+    pub version: i32,
     pub hash: String,
 }
 
@@ -28,12 +40,15 @@ pub struct Checkpoint {
     pub signature: String,
 }
 
-/// The version, the moment, and a line for every head: tenant, sequence, hash. A tenant's name has no space.
+/// The version, the moment, and a line for every head: tenant, sequence, hash, and the version and the seal of its books. A tenant's name has no
+/// space.
 #[must_use]
 pub fn signed_text(at: DateTime<Utc>, heads: &[Head]) -> String {
-    let mut text = format!("{VERSION}\n{}\n", instant_text(at));
-    for Head { tenant_id, sequence, hash } in heads {
-        text.push_str(&format!("{tenant_id} {sequence} {hash}\n"));
+    let form = if heads.iter().any(|head| head.books.is_some()) { CHAINS_AND_BOOKS } else { CHAINS };
+    let mut text = format!("{form}\n{}\n", instant_text(at));
+    for Head { tenant_id, sequence, hash, books } in heads {
+        let books = books.as_ref().map_or(String::new(), |books| format!(" {} {}", books.version, books.hash));
+        text.push_str(&format!("{tenant_id} {sequence} {hash}{books}\n"));
     }
     text
 }
@@ -45,7 +60,11 @@ mod tests {
     #[test]
     fn the_signed_text_is_lines_that_a_person_can_read() {
         let at = DateTime::parse_from_rfc3339("2026-02-25T10:00:00Z").unwrap().to_utc();
-        let heads = [Head { tenant_id: "acme".to_owned(), sequence: 7, hash: "ab".to_owned() }];
-        assert_eq!(signed_text(at, &heads), "fis-checkpoint-v1\n2026-02-25T10:00:00.000000Z\nacme 7 ab\n");
+        let head = Head { tenant_id: "acme".to_owned(), sequence: 7, hash: "ab".to_owned(), books: None };
+        let books = Some(BooksHead { version: 3, hash: "cd".to_owned() });
+        let signed = signed_text(at, std::slice::from_ref(&head));
+        assert_eq!(signed, "fis-checkpoint-v1\n2026-02-25T10:00:00.000000Z\nacme 7 ab\n");
+        let signed = signed_text(at, &[Head { books, ..head }]);
+        assert_eq!(signed, "fis-checkpoint-v2\n2026-02-25T10:00:00.000000Z\nacme 7 ab 3 cd\n");
     }
 }

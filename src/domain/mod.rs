@@ -24,5 +24,6 @@ pub mod outbound;
 pub mod period;
 pub mod receipt;
 pub mod retry;
+pub mod seal;
 pub mod trial_balance;
 pub mod waits_for;

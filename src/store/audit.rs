@@ -1,6 +1,8 @@
 //! The questions of the audit: the whole journal as two streams of text from one snapshot, and what the tables keep beside the chain. Nothing is
 //! believed or judged here.
 
+use chrono::{DateTime, Utc};
+use futures::stream::BoxStream;
 use sqlx::{PgConnection, PgExecutor, Row};
 
 use crate::domain::ids::TenantId;
@@ -34,7 +36,7 @@ pub async fn end(db: &mut PgConnection) -> Result<(), sqlx::Error> {
     Ok(())
 }
 
-/// Every tenant that has a head or an entry. The recursion jumps from tenant to tenant along the index.
+/// Every tenant that has a row in any table of the ledger. The recursions jump from tenant to tenant along the indexes of the large ones.
 ///
 /// # Errors
 /// The database is away.
@@ -46,9 +48,19 @@ pub async fn tenants(db: &mut PgConnection, tenant: Option<&TenantId>) -> Result
              select (select min(e.tenant_id) from fis_journal_entry e where e.tenant_id > p.tenant_id)
                from posted p
               where p.tenant_id is not null
+         ), lined (tenant_id) as (
+             (select min(tenant_id) from fis_journal_line)
+             union all
+             select (select min(l.tenant_id) from fis_journal_line l where l.tenant_id > p.tenant_id)
+               from lined p
+              where p.tenant_id is not null
          )
          select tenant_id
-           from (select tenant_id from posted union select tenant_id from fis_chain_head) as known
+           from (select tenant_id from posted
+                 union select tenant_id from lined
+                 union select tenant_id from fis_chain_head
+                 union select tenant_id from fis_account_balance
+                 union select tenant_id from fis_books) as known
           where tenant_id is not null and ($1::text is null or tenant_id = $1)
           order by tenant_id",
     )
@@ -112,6 +124,63 @@ pub async fn unannounced(db: &mut PgConnection, tenant: &str) -> Result<Option<U
     let (first, last): (Option<i64>, Option<i64>) = (row.try_get("first")?, row.try_get("last")?);
     let entries = row.try_get("pending")?;
     Ok(first.zip(last).map(|(first, last)| Unannounced { first, last, entries }))
+}
+
+/// A version of a tenant's books with its seal.
+#[derive(Debug, Clone, sqlx::FromRow)]
+pub struct BooksVersion {
+    pub version: i32,
+    pub source: String,
+    pub applied_at: DateTime<Utc>,
+    pub applied_by: String,
+    pub login: String,
+    pub hash: String,
+}
+
+/// The versions of a tenant's books, in order, one at a time: a file may be large, and there may be many.
+pub fn books<'d>(db: &'d mut PgConnection, tenant: &'d str) -> BoxStream<'d, Result<BooksVersion, sqlx::Error>> {
+    sqlx::query_as(
+        "select version, source, applied_at, applied_by, login, hash from fis_books where tenant_id = $1 order by version",
+    )
+    .bind(tenant)
+    .fetch(db)
+}
+
+/// The seal of one version of the books, where there is one.
+///
+/// # Errors
+/// The database is away.
+pub async fn seal_at(db: impl PgExecutor<'_>, tenant: &str, version: i32) -> Result<Option<String>, sqlx::Error> {
+    sqlx::query_scalar("select hash from fis_books where tenant_id = $1 and version = $2")
+        .bind(tenant)
+        .bind(version)
+        .fetch_optional(db)
+        .await
+}
+
+/// What waits and nothing will call back: held events whose time no policy can have set, and letters that wait for an event that nobody holds.
+///
+/// # Errors
+/// The database is away.
+pub async fn stranded(db: impl PgExecutor<'_>) -> Result<Vec<String>, sqlx::Error> {
+    // No policy waits for more than 30 days and 30 days of chance (`domain::retry`).
+    sqlx::query_scalar(
+        "(select format('held event %s of %s comes back only on %s: no policy waits for so long', event_id, tenant_id, due_at)
+            from fis_held
+           where due_at > last_held_at + interval '60 days'
+           order by tenant_id, event_id
+           limit 100)
+         union all
+         (select format('dead letter %s is replaying, and nobody holds its event', d.id)
+            from fis_dead_letter d
+           where d.status = 'replaying'
+             and not exists (select from fis_held h where h.letter_id = d.id)
+             and not exists (select from fis_held h where h.tenant_id = d.tenant_id and h.event_id = d.event_id)
+           order by d.id
+           limit 100)",
+    )
+    .fetch_all(db)
+    .await
 }
 
 /// A kept balance, its sums as text.

@@ -7,7 +7,7 @@ use sqlx::{PgConnection, PgPool, Row};
 
 use super::rows;
 use crate::domain::chain::{ChainHead, GENESIS};
-use crate::domain::checkpoint::Head;
+use crate::domain::checkpoint::{BooksHead, Head};
 use crate::domain::ids::TenantId;
 use crate::faults::mutants::{self, mutant};
 
@@ -100,13 +100,37 @@ pub async fn last_seq(db: &mut PgConnection, tenant: &TenantId) -> Result<Option
 /// # Errors
 /// The database is away.
 pub async fn all(pool: &PgPool) -> Result<Vec<Head>, sqlx::Error> {
-    let rows = sqlx::query("select tenant_id, seq, hash from fis_chain_head where seq > 0 order by tenant_id")
-        .fetch_all(pool)
-        .await?;
+    let rows = sqlx::query(
+        "select h.tenant_id, h.seq, h.hash, h.books_version, b.hash as books_hash
+           from fis_chain_head h
+           left join fis_books b on b.tenant_id = h.tenant_id and b.version = h.books_version
+          where h.seq > 0
+          order by h.tenant_id",
+    )
+    .fetch_all(pool)
+    .await?;
     let head = |row: &sqlx::postgres::PgRow| {
-        Ok(Head { tenant_id: row.try_get("tenant_id")?, sequence: row.try_get("seq")?, hash: row.try_get("hash")? })
+        let (version, seal): (i32, Option<String>) = (row.try_get("books_version")?, row.try_get("books_hash")?);
+        Ok(Head {
+            tenant_id: row.try_get("tenant_id")?,
+            sequence: row.try_get("seq")?,
+            hash: row.try_get("hash")?,
+            // Books that are gone are a fault for the audit; the chain is signed all the same.
+            books: Some(BooksHead { version, hash: seal.unwrap_or_default() }),
+        })
     };
     rows.iter().map(head).collect()
+}
+
+/// The version of the books that a head says is in force.
+///
+/// # Errors
+/// The database is away.
+pub async fn books_version(db: &mut PgConnection, tenant: &str) -> Result<Option<i32>, sqlx::Error> {
+    sqlx::query_scalar("select books_version from fis_chain_head where tenant_id = $1")
+        .bind(tenant)
+        .fetch_optional(db)
+        .await
 }
 
 /// The end of one chain, as the table keeps it.

@@ -26,6 +26,7 @@ pub mod batches;
 pub mod books;
 pub mod dead_letters;
 mod error;
+pub mod guards;
 pub mod heads;
 pub mod held;
 pub mod journal;

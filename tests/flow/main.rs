@@ -39,6 +39,7 @@ mod relay;
 mod rights;
 mod rights_broker;
 mod schema;
+mod tampering;
 mod tie_out;
 mod tls;
 mod topology;
