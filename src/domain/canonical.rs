@@ -74,7 +74,7 @@ impl<'j> Writer<'j, '_> {
             Json::Number(number) => write_number(number.text(), self.out),
             Json::String(text) => write_string(text, self.out),
             Json::Array(elements) => self.array(elements),
-            Json::Object(members) => self.object(members),
+            Json::Object(members) => self.object(members.as_slice()),
         }
     }
 

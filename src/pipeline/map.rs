@@ -4,9 +4,13 @@
 use std::collections::HashMap;
 use std::sync::Arc;
 
+use chrono::NaiveDate;
+
+use super::breath::Breath;
 use super::read::Event;
-use crate::domain::books::{Books, Mapped};
-use crate::domain::disposition::{Disposition, Failure, Reason};
+use crate::domain::books::{Books, Considered, Mapped};
+use crate::domain::disposition::{Failure, Reason};
+use crate::domain::event::InboundEvent;
 use crate::domain::ids::TenantId;
 use crate::domain::retry::RetryPolicy;
 use crate::journal::books::BooksShelf;
@@ -21,14 +25,14 @@ pub(super) struct Mapper {
 
 impl Mapper {
     /// Shares the tenants of a batch out among the posters, and maps their events. Mostly there is one poster, and one share.
-    pub fn map<'e>(&self, events: &[&'e Event<'e>], posters: usize) -> Vec<Share<'e>> {
+    pub async fn map<'e>(&self, events: &[&'e Event<'e>], posters: usize) -> Vec<Share<'e>> {
         let mut shares: Vec<Share<'e>> = (0..posters).map(|_| Share::default()).collect();
-        let books = self.books.view();
-        for (place, event) in events.iter().enumerate() {
+        let items = self.items(events).await;
+        for (place, (event, item)) in events.iter().zip(items).enumerate() {
             if let Some(share) = shares.get_mut(share_of(event, posters)) {
                 share.places.push(place);
                 share.events.push(event);
-                share.items.get_or_insert_default().push(self.item(event, &books));
+                share.items.get_or_insert_default().push(item);
             }
         }
         shares.retain(|share| !share.events.is_empty());
@@ -36,43 +40,55 @@ impl Mapper {
     }
 
     /// The items of some events, by the books of this moment.
-    pub fn items<'e>(&self, events: &[&'e Event<'e>]) -> Vec<Item<'e>> {
+    pub async fn items<'e>(&self, events: &[&'e Event<'e>]) -> Vec<Item<'e>> {
         let books = self.books.view();
-        events.iter().map(|event| self.item(event, &books)).collect()
+        let (mut items, mut breath) = (Vec::with_capacity(events.len()), Breath::default());
+        for event in events {
+            let (item, steps) = self.item(event, &books);
+            items.push(item);
+            breath.after(steps).await;
+        }
+        items
     }
 
-    /// The item of an event: what the books make of it.
-    pub fn item<'e>(&self, event: &'e Event<'_>, books: &HashMap<TenantId, Arc<Books>>) -> Item<'e> {
+    /// The item of an event: what the books make of it. And the steps that this took.
+    pub fn item<'e>(&self, event: &'e Event<'_>, books: &HashMap<TenantId, Arc<Books>>) -> (Item<'e>, usize) {
         let inbound = match &event.read {
             Ok(inbound) => inbound,
-            Err(undecodable) => return unreadable(event, undecodable.failure.clone(), books),
+            Err(undecodable) => return (unreadable(event, undecodable.failure.clone(), books), 0),
         };
-        let books = books.get(&inbound.tenant_id);
-        let step = match books {
-            None => {
-                let detail = format!("tenant `{}` has no books", inbound.tenant_id);
-                Step::Fail(Failure::new(Reason::UnknownTenant, detail))
-            }
-            Some(books) => match books.map(inbound, event.message.received_at) {
-                Ok(Mapped::Entry { entry, rule }) => Step::Post { entry, rule },
-                Ok(Mapped::Reversal(request)) => Step::Reverse { request, books: Arc::clone(books) },
-                Ok(Mapped::Ignored) => Step::Ignore,
-                Err(failure) => Step::Fail(failure),
-            },
+        let Some(books) = books.get(&inbound.tenant_id) else {
+            let detail = format!("tenant `{}` has no books", inbound.tenant_id);
+            let step = Step::Fail(Failure::new(Reason::UnknownTenant, detail));
+            let day = inbound.occurred_at.unwrap_or(event.message.received_at).date_naive();
+            return (self.item_of(event, inbound, None, step, Some(day), None), 0);
         };
-        let may_wait = match &step {
-            Step::Fail(failure) => failure.reason.disposition() == Disposition::Hold,
-            Step::Reverse { .. } => true,
-            Step::Post { .. } | Step::Ignore => false,
+        let Considered { outcome, event_date, retry, steps } = books.consider(inbound, event.message.received_at);
+        let (step, event_date) = match outcome {
+            Ok(Mapped::Entry { entry, rule }) => (Step::Post { entry, rule }, None),
+            Ok(Mapped::Reversal(request)) => (Step::Reverse { request, books: Arc::clone(books) }, Some(event_date)),
+            Ok(Mapped::Ignored) => (Step::Ignore, None),
+            Err(failure) => (Step::Fail(failure), Some(event_date)),
         };
-        let fails = matches!(step, Step::Fail(_) | Step::Reverse { .. });
-        let own_policy = books.filter(|_| may_wait).and_then(|books| books.retry_policy(inbound));
-        let policy = own_policy.unwrap_or(&self.policy).clone();
+        let item = self.item_of(event, inbound, Some(books), step, event_date, retry);
+        (item, usize::try_from(steps).unwrap_or(usize::MAX))
+    }
+
+    fn item_of<'e>(
+        &self,
+        event: &'e Event<'_>,
+        inbound: &InboundEvent<'_>,
+        books: Option<&Books>,
+        step: Step,
+        event_date: Option<NaiveDate>,
+        retry: Option<&RetryPolicy>,
+    ) -> Item<'e> {
+        let policy = retry.unwrap_or(&self.policy).clone();
         Item {
             facts: Some(event.message.facts(inbound, books.map(|books| books.version), policy)),
             step,
             member: event.message.member(),
-            arrival: event.message.arrival(books.map(AsRef::as_ref), fails.then_some(inbound)),
+            arrival: event.message.arrival(books, event_date),
             came: event.message.came.clone(),
             source: &event.message,
         }
@@ -85,12 +101,18 @@ pub(super) fn unreadable<'e>(
     failure: Failure,
     books: &HashMap<TenantId, Arc<Books>>,
 ) -> Item<'e> {
-    let books = event.message.tenant_id().and_then(|tenant| books.get(tenant));
+    let books = event.message.tenant_id().and_then(|tenant| books.get(tenant)).map(AsRef::as_ref);
+    let received_at = event.message.received_at;
+    // What was read has a day of its own, by its rule where there are books.
+    let event_date = event.read.as_ref().ok().map(|inbound| match books {
+        Some(books) => books.consider(inbound, received_at).event_date,
+        None => inbound.occurred_at.unwrap_or(received_at).date_naive(),
+    });
     Item {
         facts: None,
         step: Step::Fail(failure),
         member: event.message.member(),
-        arrival: event.message.arrival(books.map(AsRef::as_ref), event.read.as_ref().ok()),
+        arrival: event.message.arrival(books, event_date),
         came: event.message.came.clone(),
         source: &event.message,
     }

@@ -1,6 +1,6 @@
 //! The message behind an event: a dead letter, or a message to keep while its event is held, is made from it, only when it is needed.
 
-use chrono::{DateTime, Utc};
+use chrono::{DateTime, NaiveDate, Utc};
 
 use crate::domain::batch::BatchMember;
 use crate::domain::books::Books;
@@ -86,20 +86,14 @@ impl<'a> Message<'a> {
         self.event.identity.tenant_id.as_ref()
     }
 
-    /// The arrival of the message: when it came and what it says it is worth. The day that it is about is read only where it may not be posted: the
+    /// The arrival of the message: when it came and what it says it is worth. The day that it is about is asked for only where it may not be posted: the
     /// journal knows the others'. A tenant without books has no zone but UTC.
-    pub fn arrival(&self, books: Option<&Books>, event: Option<&InboundEvent<'_>>) -> Arrival {
-        let day = |instant: DateTime<Utc>| {
-            books.map_or_else(|| instant.date_naive(), |books| books.calendar.local_date(instant))
-        };
-        let event_date = match (event, books) {
-            (None, _) => day(self.received_at),
-            (Some(event), None) => day(event.occurred_at.unwrap_or(self.received_at)),
-            (Some(event), Some(books)) => books.event_date(event, self.received_at),
-        };
+    pub fn arrival(&self, books: Option<&Books>, event_date: Option<NaiveDate>) -> Arrival {
+        let instant = self.received_at;
+        let on = books.map_or_else(|| instant.date_naive(), |books| books.calendar.local_date(instant));
         Arrival {
-            on: day(self.received_at),
-            event_date,
+            on,
+            event_date: event_date.unwrap_or(on),
             money: self.event.money,
             deliveries: self.delivery.delivery_count(),
         }

@@ -18,6 +18,7 @@
 //! settlement (AMQP word).
 
 mod ahead;
+mod breath;
 mod claim;
 pub mod inbox;
 mod lane;
@@ -114,7 +115,7 @@ impl Pipeline {
     ) -> Result<(), PipelineError> {
         // 1. receive
         metrics::batch(batch.len());
-        let events: Vec<Event<'_>> = batch.iter().map(|delivery| self.reader.read(lane, delivery)).collect();
+        let events: Vec<Event<'_>> = self.reader.read_all(lane, batch).await;
 
         // 2. claim
         let connections = self.postgres.connections();
@@ -123,7 +124,7 @@ impl Pipeline {
         let unknown: Vec<&Event<'_>> = claims.unknown(&events);
 
         // 3. map. Before its turn: while it is mapped, the batch before it commits. Where the books change meanwhile, posting finds out.
-        let mut shares = self.mapper.map(&unknown, self.poster.posters);
+        let mut shares = self.mapper.map(&unknown, self.poster.posters).await;
         batons.prepared.take().await?;
         if claims.all_new && self.prepare(&mut shares) {
             batons.prepared.pass();

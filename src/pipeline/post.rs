@@ -78,7 +78,10 @@ impl Pipeline {
     ) -> Result<Committed, PipelineError> {
         let mut outage = Outage::new(self.poster.hold);
         loop {
-            let items = mapped.take().unwrap_or_else(|| self.mapper.items(events));
+            let items = match mapped.take() {
+                Some(items) => items,
+                None => self.mapper.items(events).await,
+            };
             let (sqlstate, message) = match self.try_post(lane, items, turn, &mut outage, stop).await? {
                 Attempt::Done(posted) => return Ok(posted),
                 Attempt::Again => continue,

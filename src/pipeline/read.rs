@@ -3,6 +3,7 @@
 
 use std::sync::atomic::{AtomicI64, Ordering};
 
+use super::breath::Breath;
 use super::message::{Message, WaitingMessage};
 use crate::domain::disposition::{Failure, Reason};
 use crate::domain::event::{Identity, InboundEvent, PROPERTIES_BYTES_MAX, RawMessage, Undecodable, decode};
@@ -40,6 +41,16 @@ pub(super) struct Reader {
 }
 
 impl Reader {
+    /// Reads a batch.
+    pub async fn read_all<'a>(&self, lane: Lane, batch: &'a [Delivery]) -> Vec<Event<'a>> {
+        let (mut events, mut breath) = (Vec::with_capacity(batch.len()), Breath::default());
+        for delivery in batch {
+            events.push(self.read(lane, delivery));
+            breath.after(delivery.body.len()).await;
+        }
+        events
+    }
+
     pub fn read<'a>(&self, lane: Lane, delivery: &'a Delivery) -> Event<'a> {
         // Only the first delivery of a session can be what ended the last one: those behind it were never begun, they
         // were only charged for the company.
@@ -51,8 +62,18 @@ impl Reader {
         self.decode(Message::new(delivery, lane), delivery, self.default_tenant.as_ref())
     }
 
+    /// Reads messages that waited.
+    pub async fn read_all_waiting<'a>(&self, messages: &'a [WaitingMessage]) -> Vec<Event<'a>> {
+        let (mut events, mut breath) = (Vec::with_capacity(messages.len()), Breath::default());
+        for waiting in messages {
+            events.push(self.read_waiting(waiting));
+            breath.after(waiting.delivery.body.len()).await;
+        }
+        events
+    }
+
     /// Reads a message that waited. One that names no tenant belongs to the tenant for which it was held, whatever the settings say by now.
-    pub fn read_waiting<'a>(&self, waiting: &'a WaitingMessage) -> Event<'a> {
+    fn read_waiting<'a>(&self, waiting: &'a WaitingMessage) -> Event<'a> {
         let tenant = match &waiting.came {
             Came::FromHeld { row, .. } => Some(&row.0.0),
             Came::FromBroker | Came::FromLetter { .. } => self.default_tenant.as_ref(),

@@ -40,8 +40,8 @@ impl Pipeline {
     /// # Errors
     /// The database is away, or the books in force cannot be read.
     pub async fn rehearse(&self, messages: &[WaitingMessage]) -> Result<Rehearsal, PostError> {
-        let events: Vec<Event<'_>> = messages.iter().map(|message| self.reader.read_waiting(message)).collect();
-        let items = self.mapper.items(&events.iter().collect::<Vec<_>>());
+        let events: Vec<Event<'_>> = self.reader.read_all_waiting(messages).await;
+        let items = self.mapper.items(&events.iter().collect::<Vec<_>>()).await;
         journal::rehearse(&self.postgres.pool, items, outbox::properties_text).await
     }
 

@@ -12,7 +12,7 @@ impl Pipeline {
     /// Tells whether a batch is to be settled before it travels.
     pub(super) fn tells_too_early(&self, lane: Lane, batch: &[Delivery]) -> bool {
         let books = self.mapper.books.view();
-        let may_be_held = |event: &Event<'_>| match self.mapper.item(event, &books).step {
+        let may_be_held = |event: &Event<'_>| match self.mapper.item(event, &books).0.step {
             Step::Fail(failure) => failure.reason.disposition() == Disposition::Hold,
             Step::Reverse { .. } => true,
             Step::Post { .. } | Step::Ignore => false,

@@ -45,6 +45,7 @@ mod tls;
 mod topology;
 mod waiting;
 mod wire;
+mod work;
 
 #[path = "../support/mod.rs"]
 mod support;

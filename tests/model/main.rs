@@ -14,6 +14,7 @@
 //! | `schemas` | what the code sends is what `topology/schemas` says, member by member |
 //! | `asyncapi` | `topology/asyncapi.yaml` is what the code and the topology make of it, and AsyncAPI's own parser takes it |
 //! | `names` | every exchange, queue and routing key that a document names exists |
+//! | `work` | no event takes more than its steps, whatever it is made of |
 //! | `ops` | compose file, image, unit and server configurations fit the code |
 #![allow(
     clippy::unwrap_used,
@@ -38,6 +39,7 @@ mod relay;
 mod scenarios;
 mod schemas;
 mod table;
+mod work;
 
 #[path = "../support/books.rs"]
 mod shared;

@@ -10,7 +10,7 @@ use super::rule::{Action, LineRule, PostAction, ROOTS, ReverseAction};
 use super::source::Compiler;
 use super::topic::TopicPattern;
 use crate::domain::entry::Side;
-use crate::domain::expr::{Expr, ParseError, Template};
+use crate::domain::expr::{Expr, ITEM, ParseError, Template};
 use crate::domain::retry::RetryPolicy;
 
 const RULES_MAX: usize = 10_000;
@@ -45,7 +45,10 @@ impl Compiler<'_> {
         let reverses = self.optional(place, "reverses", source.reverses.as_ref(), &outer);
         let currency = self.currency_of(place, source.currency.as_ref(), &inner);
         let description = source.description.as_ref().map(|text| self.template(place, "description", text, &outer));
-        let lines = source.lines.iter().filter_map(|line| self.line(line, &inner)).collect();
+        let mut lines: Vec<LineRule> = source.lines.iter().filter_map(|line| self.line(line, &inner)).collect();
+        if each.is_some() {
+            remember_constants(&mut lines);
+        }
         if let Some((at, policy)) = &source.retry
             && let Some(fault) = RetryPolicy::fault(policy)
         {
@@ -126,8 +129,19 @@ impl Compiler<'_> {
     }
 }
 
+/// The lines of an `each` are evaluated for every item; what is the same for all of them is worked out for the first.
+fn remember_constants(lines: &mut [LineRule]) {
+    let mut slots = 0;
+    for line in lines {
+        line.account.remember_constants(&mut slots);
+        for expression in [Some(&mut line.amount), line.currency.as_mut(), line.when.as_mut()].into_iter().flatten() {
+            expression.remember_constants(&mut slots);
+        }
+    }
+}
+
 fn roots(each: bool) -> Vec<&'static str> {
-    ROOTS.into_iter().filter(|root| each || *root != "item").collect()
+    ROOTS.into_iter().filter(|root| each || *root != ITEM).collect()
 }
 
 fn escaped(name: &str) -> String {

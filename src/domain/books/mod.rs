@@ -81,6 +81,18 @@ pub enum Unmatched {
     Ignore,
 }
 
+/// The books' answer for one event.
+#[derive(Debug)]
+pub struct Considered<'b> {
+    pub outcome: Result<Mapped, Failure>,
+    /// The day that the event is about: the date of the rule that matched where it can be read, else the event's own.
+    pub event_date: NaiveDate,
+    /// The retry policy of the rule that matched, where it has its own.
+    pub retry: Option<&'b RetryPolicy>,
+    /// The steps that all evaluations took together.
+    pub steps: u32,
+}
+
 /// One version of a tenant's books, ready to map events.
 #[derive(Debug)]
 pub struct Books {
@@ -147,13 +159,31 @@ impl Books {
     /// # Errors
     /// The event cannot be booked, or not yet; the reason says which.
     pub fn map(&self, event: &InboundEvent<'_>, received_at: DateTime<Utc>) -> Result<Mapped, Failure> {
+        self.consider(event, received_at).outcome
+    }
+
+    /// Maps an event, and tells what is known of it besides. Everything that is evaluated for it draws from one budget of steps.
+    #[must_use]
+    pub fn consider(&self, event: &InboundEvent<'_>, received_at: DateTime<Utc>) -> Considered<'_> {
         let occurred_at = occurred_text(event);
-        let scope = scope(event, occurred_at.as_deref());
-        for rule in self.candidates(event) {
-            if rule.matches(event, &scope)? {
-                return rule.map(event, &scope, self, received_at);
-            }
-        }
+        let mut scope = scope(event, occurred_at.as_deref());
+        let (rule, outcome) = match self.matching(event, &scope) {
+            Ok(Some(rule)) => (Some(rule), rule.map(event, &mut scope, self, received_at)),
+            Ok(None) => (None, self.without_rule(event)),
+            Err(failure) => (None, Err(failure)),
+        };
+        let event_date = match &outcome {
+            Ok(Mapped::Entry { entry, .. }) => Some(entry.original_date().unwrap_or(entry.accounting_date())),
+            Ok(Mapped::Reversal(request)) => Some(request.own_date),
+            Ok(Mapped::Ignored) => None,
+            Err(_) => rule.and_then(|rule| rule.event_date(event, &scope, self, received_at)),
+        };
+        let own_date = || self.calendar.local_date(event.occurred_at.unwrap_or(received_at));
+        let retry = rule.and_then(|rule| rule.retry.as_ref());
+        Considered { outcome, event_date: event_date.unwrap_or_else(own_date), retry, steps: scope.steps() }
+    }
+
+    fn without_rule(&self, event: &InboundEvent<'_>) -> Result<Mapped, Failure> {
         match self.unmatched {
             Unmatched::Ignore => Ok(Mapped::Ignored),
             Unmatched::Reject => {
@@ -163,25 +193,14 @@ impl Books {
         }
     }
 
-    /// The day that an event is about: the date of the rule that matches where it can be read, else the event's own.
-    #[must_use]
-    pub fn event_date(&self, event: &InboundEvent<'_>, received_at: DateTime<Utc>) -> NaiveDate {
-        let occurred_at = occurred_text(event);
-        let scope = scope(event, occurred_at.as_deref());
-        let rule = self.matching(event, &scope);
-        let date = rule.and_then(|rule| rule.event_date(event, &scope, self, received_at));
-        date.unwrap_or_else(|| self.calendar.local_date(event.occurred_at.unwrap_or(received_at)))
-    }
-
-    /// The retry policy of the rule that matches, where it has its own.
-    #[must_use]
-    pub fn retry_policy(&self, event: &InboundEvent<'_>) -> Option<&RetryPolicy> {
-        let occurred_at = occurred_text(event);
-        self.matching(event, &scope(event, occurred_at.as_deref()))?.retry.as_ref()
-    }
-
-    fn matching(&self, event: &InboundEvent<'_>, scope: &Scope<'_>) -> Option<&Rule> {
-        self.candidates(event).find(|rule| rule.matches(event, scope).unwrap_or(false))
+    fn matching(&self, event: &InboundEvent<'_>, scope: &Scope<'_>) -> Result<Option<&Rule>, Failure> {
+        let words: Vec<&str> = event.event_type.as_str().split('.').collect();
+        for rule in self.candidates(event) {
+            if rule.matches(&words, scope)? {
+                return Ok(Some(rule));
+            }
+        }
+        Ok(None)
     }
 
     fn candidates(&self, event: &InboundEvent<'_>) -> impl Iterator<Item = &Rule> {

@@ -10,13 +10,13 @@ use super::topic::TopicPattern;
 use crate::domain::disposition::{Failure, Reason};
 use crate::domain::entry::{BalancedEntry, DraftEntry, DraftLine, LINES_MAX, Side};
 use crate::domain::event::InboundEvent;
-use crate::domain::expr::{EvalError, Expr, Scope, Template};
+use crate::domain::expr::{EvalError, Expr, ITEM, Scope, Template};
 use crate::domain::ids::EventId;
 use crate::domain::json::Json;
 use crate::domain::retry::RetryPolicy;
 
 /// The names a rule's expressions may start from; `item` only where the rule says `each`.
-pub const ROOTS: [&str; 7] = ["payload", "item", "eventType", "eventId", "tenantId", "occurredAt", "correlationId"];
+pub const ROOTS: [&str; 7] = ["payload", ITEM, "eventType", "eventId", "tenantId", "occurredAt", "correlationId"];
 
 #[derive(Debug)]
 pub struct Rule {
@@ -77,20 +77,33 @@ pub struct ReversalRequest {
     pub rule: String,
 }
 
+/// The lines that a rule has proposed so far.
+struct Drafts<'v> {
+    lines: Vec<DraftLine<'v>>,
+    /// The rule's currency, once it is known, where it is the same for every item.
+    currency: Option<Cow<'v, str>>,
+}
+
 impl Rule {
+    /// Tells whether this rule is about an event whose type has these words.
+    ///
     /// # Errors
     /// The condition cannot be evaluated for this event.
-    pub fn matches(&self, event: &InboundEvent<'_>, scope: &Scope<'_>) -> Result<bool, Failure> {
-        if !self.on.matches(event.event_type.as_str()) {
+    pub fn matches(&self, words: &[&str], scope: &Scope<'_>) -> Result<bool, Failure> {
+        let (is_named, looks) = self.on.matches(words);
+        if !scope.spend(looks) {
+            return Err(self.failed(&EvalError::too_many_steps(&self.on.text())));
+        }
+        if !is_named {
             return Ok(false);
         }
         self.when.as_ref().map_or(Ok(true), |when| when.eval_bool(scope).map_err(|error| self.failed(&error)))
     }
 
-    pub(super) fn map(
-        &self,
+    pub(super) fn map<'v>(
+        &'v self,
         event: &InboundEvent<'_>,
-        scope: &Scope<'_>,
+        scope: &mut Scope<'v>,
         books: &Books,
         received_at: DateTime<Utc>,
     ) -> Result<Mapped, Failure> {
@@ -109,18 +122,18 @@ impl Rule {
             Action::Post(post) => {
                 let date = self.date(post.date.as_ref(), scope, event, books, received_at)?;
                 let description = self.text(&post.description, scope)?;
-                let mut lines = Vec::with_capacity(post.lines.len());
+                let mut drafts = Drafts { lines: Vec::with_capacity(post.lines.len()), currency: None };
                 match &post.each {
-                    None => self.lines(post, scope, &mut lines)?,
+                    None => self.lines(post, scope, &mut drafts)?,
                     Some(each) => {
-                        let mut scope = scope.clone();
-                        for item in each.eval_list(&scope).map_err(|error| self.failed(&error))? {
-                            scope.bind_json("item", item);
-                            self.lines(post, &scope, &mut lines)?;
+                        for item in each.eval_list(scope).map_err(|error| self.failed(&error))? {
+                            scope.bind_json(ITEM, item);
+                            self.lines(post, scope, &mut drafts)?;
                         }
                     }
                 }
-                let entry = BalancedEntry::balance(DraftEntry { date, description, lines }, books)?;
+                let draft = DraftEntry { date, description, lines: drafts.lines };
+                let entry = BalancedEntry::balance(draft, books)?;
                 Ok(Mapped::Entry { entry, rule: self.name.clone() })
             }
         }
@@ -142,12 +155,7 @@ impl Rule {
         self.date(date, scope, event, books, received_at).ok()
     }
 
-    fn lines<'v>(
-        &self,
-        post: &'v PostAction,
-        scope: &Scope<'v>,
-        lines: &mut Vec<DraftLine<'v>>,
-    ) -> Result<(), Failure> {
+    fn lines<'v>(&self, post: &'v PostAction, scope: &Scope<'v>, drafts: &mut Drafts<'v>) -> Result<(), Failure> {
         let failed = |error: EvalError| self.failed(&error);
         for line in &post.lines {
             if let Some(when) = &line.when
@@ -155,17 +163,22 @@ impl Rule {
             {
                 continue;
             }
-            if lines.len() >= LINES_MAX {
+            if drafts.lines.len() >= LINES_MAX {
                 let detail = format!("rule `{}` makes more than {LINES_MAX} lines", self.name);
                 return Err(Failure::new(Reason::RuleFailed, detail));
             }
-            let currency = line.currency.as_ref().unwrap_or(&post.currency);
-            lines.push(DraftLine {
-                account: line.account.eval(scope).map_err(failed)?,
-                side: line.side,
-                amount: line.amount.eval_decimal(scope).map_err(failed)?,
-                currency: currency.eval_text(scope).map_err(failed)?,
-            });
+            let account = line.account.eval(scope).map_err(failed)?;
+            let amount = line.amount.eval_decimal(scope).map_err(failed)?;
+            let currency = match (&line.currency, &drafts.currency) {
+                (Some(own), _) => own.eval_text(scope).map_err(failed)?,
+                (None, Some(known)) => known.clone(),
+                (None, None) => {
+                    let text = post.currency.eval_text(scope).map_err(failed)?;
+                    drafts.currency = (!post.currency.uses(ITEM)).then(|| text.clone());
+                    text
+                }
+            };
+            drafts.lines.push(DraftLine { account, side: line.side, amount, currency });
         }
         Ok(())
     }
@@ -216,7 +229,7 @@ static MISSING: Json<'static> = Json::Null;
 pub(super) fn scope<'a>(event: &'a InboundEvent<'a>, occurred_at: Option<&'a str>) -> Scope<'a> {
     let mut scope = Scope::new();
     scope.bind_json("payload", &event.payload);
-    scope.bind_json("item", &MISSING);
+    scope.bind_json(ITEM, &MISSING);
     scope.bind_text("eventType", event.event_type.as_str());
     scope.bind_text("eventId", event.event_id.as_str());
     scope.bind_text("tenantId", event.tenant_id.as_str());

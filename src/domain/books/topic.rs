@@ -44,12 +44,13 @@ impl TopicPattern {
         words.collect::<Option<Vec<_>>>().map(|words| words.join("."))
     }
 
+    /// Tells whether it matches the words of a key, and how many words were compared to find out.
     #[must_use]
-    pub fn matches(&self, key: &str) -> bool {
+    pub fn matches(&self, words: &[&str]) -> (bool, u32) {
         // Two fingers and one place to go back to: linear for one `#`, never exponential for many.
-        let words: Vec<&str> = key.split('.').collect();
-        let (mut p, mut w, mut back) = (0, 0, None);
+        let (mut p, mut w, mut back, mut looks) = (0, 0, None, 1);
         while w < words.len() {
+            looks += 1;
             match (self.0.get(p), words.get(w)) {
                 (Some(Word::Any), _) => {
                     back = Some((p, w));
@@ -64,13 +65,13 @@ impl TopicPattern {
                         (p, w) = (any + 1, from + 1);
                         continue;
                     }
-                    None => return false,
+                    None => return (false, looks),
                 },
             }
             p += 1;
             w += 1;
         }
-        self.0.iter().skip(p).all(|word| *word == Word::Any)
+        (self.0.iter().skip(p).all(|word| *word == Word::Any), looks)
     }
 }
 
@@ -95,7 +96,8 @@ mod tests {
             ("*.*.*", "a.b", false),
             ("#.#.#", "a", true),
         ] {
-            assert_eq!(TopicPattern::new(pattern).matches(key), expected, "{pattern} on {key}");
+            let words: Vec<&str> = key.split('.').collect();
+            assert_eq!(TopicPattern::new(pattern).matches(&words).0, expected, "{pattern} on {key}");
         }
     }
 }

@@ -234,7 +234,7 @@ impl<'a> Fields<'a> {
     pub(super) fn take_payload(&self, root: Json<'a>) -> Json<'a> {
         match (self.payload_member, root) {
             (Some(name), Json::Object(members)) => {
-                members.into_iter().find(|(key, _)| key == name).map_or(Json::Null, |(_, value)| value)
+                members.into_vec().into_iter().find(|(key, _)| key == name).map_or(Json::Null, |(_, value)| value)
             }
             (_, root) => root,
         }

@@ -47,7 +47,7 @@ impl<'v> Run<'v, '_> {
             Kind::Product { first, rest } => {
                 let mut whole = self.fraction(first)?;
                 for (factor, part) in rest {
-                    self.step()?;
+                    self.factor_steps()?;
                     let other = self.fraction(part)?;
                     whole = match factor {
                         Factor::Times => self.times(node, &whole, &other)?,

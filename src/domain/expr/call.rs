@@ -72,6 +72,7 @@ impl<'v> Run<'v, '_> {
             }
         };
         let divisor = fraction.denominator.unwrap_or(Decimal::ONE);
+        self.factor_steps()?;
         exact::divide_rounded(fraction.numerator, divisor, digits).ok_or_else(|| self.too_long(node))
     }
 
@@ -112,7 +113,10 @@ impl<'v> Run<'v, '_> {
         self.step()?;
         match self.element(values, list, index)? {
             Value::Decimal(number) => Ok(number),
-            Value::Text(text) => decimal_from_str(text).map_err(|error| self.bad_text_element(list, index, error)),
+            Value::Text(text) => {
+                self.text_steps(text.len())?;
+                decimal_from_str(text).map_err(|error| self.bad_text_element(list, index, error))
+            }
             other => {
                 let problem = format!("is {}, a number is needed", other.kind_name());
                 Err(self.bad_element(list, index, EvalErrorKind::WrongKind, &problem))

@@ -1,6 +1,8 @@
 //! What is said when a rule cannot be read or cannot be evaluated. Facts enter; sentences for the author leave.
 //! What must never happen: a word of Rust, or the contents of an event, in a message; names and paths only.
 
+use super::STEPS_MAX;
+
 /// A rule's text that is not an expression.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[error("{message}")]
@@ -50,8 +52,22 @@ impl Fault {
         Fault(Box::new(EvalError { kind, expression: String::new(), path, message }))
     }
 
+    #[cold]
+    pub fn too_many_steps() -> Fault {
+        let message = format!("the rules take more than {STEPS_MAX} steps for this event");
+        Fault::new(EvalErrorKind::TooLarge, None, message)
+    }
+
     pub fn within(self, expression: &str) -> EvalError {
         EvalError { expression: expression.to_owned(), ..*self.0 }
+    }
+}
+
+impl EvalError {
+    /// The error of an evaluation that goes beyond the event's budget; `expression` is what was being looked at.
+    #[must_use]
+    pub fn too_many_steps(expression: &str) -> EvalError {
+        Fault::too_many_steps().within(expression)
     }
 }
 

@@ -17,13 +17,22 @@ impl<'v> Run<'v, '_> {
     /// The value of a node; a missing member is an error.
     pub(super) fn value(&mut self, node: &'v Node) -> Ran<Value<'v>> {
         self.step()?;
+        if let Some(known) = self.recall(node) {
+            return Ok(known);
+        }
+        let value = self.work_out(node)?;
+        self.remember(node, &value);
+        Ok(value)
+    }
+
+    fn work_out(&mut self, node: &'v Node) -> Ran<Value<'v>> {
         match &node.kind {
             Kind::Null => Ok(Value::Null),
             Kind::Bool(truth) => Ok(Value::Bool(*truth)),
             Kind::Number(number) => Ok(Value::Decimal(*number)),
             Kind::Text(text) => Ok(Value::Text(text)),
             Kind::Path(path) => match self.look(path)? {
-                Looked::Found(found) => Self::read(path, found),
+                Looked::Found(found) => self.read(path, found),
                 Looked::Absent(absent) => Err(absent_fault(path, &absent)),
             },
             Kind::List(nodes) => {
@@ -42,17 +51,24 @@ impl<'v> Run<'v, '_> {
 
     /// The value of a node, or the missing member where one may be missing: a path, or a `coalesce` of such.
     pub(super) fn optional(&mut self, node: &'v Node) -> Ran<Option<Value<'v>>> {
-        match &node.kind {
+        let found = match &node.kind {
+            Kind::Path(_) | Kind::Call { function: Function::Coalesce, .. } if self.recall(node).is_some() => {
+                return self.value(node).map(Some);
+            }
             Kind::Path(path) => {
                 self.step()?;
                 match self.look(path)? {
-                    Looked::Found(found) => Self::read(path, found).map(Some),
-                    Looked::Absent(_) => Ok(None),
+                    Looked::Found(found) => Some(self.read(path, found)?),
+                    Looked::Absent(_) => None,
                 }
             }
-            Kind::Call { function: Function::Coalesce, arguments } => self.coalesce(arguments),
-            _ => self.value(node).map(Some),
+            Kind::Call { function: Function::Coalesce, arguments } => self.coalesce(arguments)?,
+            _ => return self.value(node).map(Some),
+        };
+        if let Some(value) = &found {
+            self.remember(node, value);
         }
+        Ok(found)
     }
 
     /// Tells whether one of the conditions is `wanted`; those behind it are not looked at.
@@ -88,7 +104,10 @@ impl<'v> Run<'v, '_> {
             (Value::Null, Value::Null) => Ok(true),
             (Value::Bool(one), Value::Bool(other)) => Ok(one == other),
             (Value::Decimal(one), Value::Decimal(other)) => Ok(one == other),
-            (Value::Text(one), Value::Text(other)) => Ok(one == other),
+            (Value::Text(one), Value::Text(other)) => {
+                self.text_steps(one.len().min(other.len()))?;
+                Ok(one == other)
+            }
             (Value::Decimal(number), Value::Text(text)) => self.text_equals(text, *number, right),
             (Value::Text(text), Value::Decimal(number)) => self.text_equals(text, *number, left),
             (one, other) if one.list_len().is_some() && other.list_len().is_some() => Err(not_comparable("lists")),
@@ -98,6 +117,7 @@ impl<'v> Run<'v, '_> {
     }
 
     fn text_equals(&self, text: &str, number: Decimal, node: &Node) -> Ran<bool> {
+        self.text_steps(text.len())?;
         match decimal_from_str(text) {
             Ok(spelt) => Ok(spelt == number),
             Err(NumberError::NotANumber) => Ok(false),
@@ -129,11 +149,14 @@ impl<'v> Run<'v, '_> {
     /// The value as a number; text that spells one counts.
     pub(super) fn number(&mut self, node: &'v Node) -> Ran<Decimal> {
         if let Kind::Number(number) = node.kind {
-            return Ok(number);
+            return self.step().map(|()| number);
         }
         match self.value(node)? {
             Value::Decimal(number) => Ok(number),
-            Value::Text(text) => decimal_from_str(text).map_err(|error| self.not_exact(node, error)),
+            Value::Text(text) => {
+                self.text_steps(text.len())?;
+                decimal_from_str(text).map_err(|error| self.not_exact(node, error))
+            }
             other => Err(self.wrong_kind(node, &other, "a number is needed")),
         }
     }
@@ -169,7 +192,7 @@ impl<'v> Run<'v, '_> {
     /// The element at `index` of a list that `node` is worth.
     pub(super) fn element(&self, list: &Value<'v>, node: &'v Node, index: usize) -> Ran<Value<'v>> {
         match list.list_at(index) {
-            Some(Ok(value)) => Ok(value),
+            Some(Ok(value)) => self.text_steps(list.number_bytes_at(index)).map(|()| value),
             Some(Err(error)) => Err(self.bad_element(node, index, EvalErrorKind::NotExact, &error.to_string())),
             None => Ok(Value::Null),
         }

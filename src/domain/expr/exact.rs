@@ -56,13 +56,24 @@ pub fn divide(dividend: Decimal, divisor: Decimal) -> Option<Decimal> {
     if divisor.is_zero() {
         return None;
     }
-    (0..=QUOTIENT_DECIMALS_MAX)
-        .rev()
-        .find_map(|decimals| {
-            let mantissa = quotient(dividend, divisor, decimals, QUOTIENT_LIMIT)?;
-            fit(mantissa, decimals)
-        })
-        .map(|rounded| rounded.normalize())
+    let rounded = (0..=decimals_at_most(dividend, divisor)?).rev().find_map(|decimals| {
+        let mantissa = quotient(dividend, divisor, decimals, QUOTIENT_LIMIT)?;
+        fit(mantissa, decimals)
+    });
+    rounded.map(|rounded| rounded.normalize())
+}
+
+/// With more decimals than these a quotient is surely too long. From here on it is a try or two, and not twenty.
+fn decimals_at_most(dividend: Decimal, divisor: Decimal) -> Option<u32> {
+    // The power of ten that a number reaches.
+    let power = |number: Decimal| {
+        let reached = number.mantissa().unsigned_abs().checked_ilog10()?;
+        Some(i64::from(reached) - i64::from(number.scale()))
+    };
+    let (Some(above), Some(below)) = (power(dividend), power(divisor)) else { return Some(QUOTIENT_DECIMALS_MAX) };
+    // The quotient exceeds the power of ten one below the difference.
+    let room = i64::from(QUOTIENT_LIMIT.ilog10()) - (above - below - 1) - 1;
+    u32::try_from(room.min(QUOTIENT_DECIMALS_MAX.into())).ok()
 }
 
 /// The quotient rounded half-even, once, to exactly `digits` decimals. `None` where it does not fit.
@@ -94,18 +105,18 @@ fn at_scale(number: Decimal, scale: u32) -> Option<i128> {
 }
 
 /// Mantissa × 10^-scale as a decimal; only zeros at the end are ever dropped.
-fn fit(mut mantissa: i128, mut scale: u32) -> Option<Decimal> {
-    while scale > 0 && (scale > SCALE_MAX || mantissa.unsigned_abs() >= MANTISSA_LIMIT) {
-        if mantissa % 10 != 0 {
-            return None;
-        }
-        mantissa /= 10;
-        scale -= 1;
+fn fit(mantissa: i128, scale: u32) -> Option<Decimal> {
+    let magnitude = mantissa.unsigned_abs();
+    if scale <= SCALE_MAX && magnitude < MANTISSA_LIMIT {
+        return Decimal::try_from_i128_with_scale(mantissa, scale).ok();
     }
-    if mantissa.unsigned_abs() >= MANTISSA_LIMIT {
+    let digits = magnitude.checked_ilog10().map_or(0, |log| log + 1);
+    let beyond = scale.saturating_sub(SCALE_MAX).max(digits.saturating_sub(MANTISSA_LIMIT.ilog10()));
+    let power = 10_i128.checked_pow(beyond)?;
+    if beyond > scale || mantissa % power != 0 {
         return None;
     }
-    Decimal::try_from_i128_with_scale(mantissa, scale).ok()
+    Decimal::try_from_i128_with_scale(mantissa / power, scale - beyond).ok()
 }
 
 /// The mantissa of the quotient at `decimals`, rounded half-even; `None` from `limit` on.
@@ -146,4 +157,49 @@ fn quotient(dividend: Decimal, divisor: Decimal, decimals: u32, limit: u128) -> 
     let magnitude = i128::try_from(result).ok()?;
     let negative = dividend.is_sign_negative() != divisor.is_sign_negative();
     Some(if negative { -magnitude } else { magnitude })
+}
+
+#[cfg(test)]
+mod tests {
+    use proptest::prelude::*;
+
+    use super::*;
+
+    /// Digit by digit, as by hand.
+    fn fit_slowly(mut mantissa: i128, mut scale: u32) -> Option<Decimal> {
+        while scale > 0 && (scale > SCALE_MAX || mantissa.unsigned_abs() >= MANTISSA_LIMIT) {
+            if mantissa % 10 != 0 {
+                return None;
+            }
+            mantissa /= 10;
+            scale -= 1;
+        }
+        (mantissa.unsigned_abs() < MANTISSA_LIMIT).then(|| Decimal::from_i128_with_scale(mantissa, scale))
+    }
+
+    /// From twenty decimals down, whether or not there is hope.
+    fn divide_slowly(dividend: Decimal, divisor: Decimal) -> Option<Decimal> {
+        let fits = |decimals| fit(quotient(dividend, divisor, decimals, QUOTIENT_LIMIT)?, decimals);
+        (0..=QUOTIENT_DECIMALS_MAX).rev().find_map(fits).map(|rounded| rounded.normalize())
+    }
+
+    proptest! {
+        #[test]
+        fn what_fits_is_found_out_in_one_step(digits in any::<i128>(), cut in 0..39_u32, zeros in 0..39_u32, scale in 0..57_u32) {
+            let mantissa = (digits / 10_i128.pow(cut)).checked_mul(10_i128.pow(zeros)).unwrap_or(digits);
+            prop_assert_eq!(fit(mantissa, scale), fit_slowly(mantissa, scale));
+            let same_scale = fit(mantissa, scale).map(|number| number.scale());
+            prop_assert_eq!(same_scale, fit_slowly(mantissa, scale).map(|number| number.scale()));
+        }
+
+        #[test]
+        fn no_decimal_of_a_quotient_is_given_away(
+            a in any::<i128>(), b in any::<i128>(), cuts in (11..39_u32, 11..39_u32), s in 0..29_u32, t in 0..29_u32,
+        ) {
+            let (a, b) = (a / 10_i128.pow(cuts.0), b / 10_i128.pow(cuts.1));
+            prop_assume!(b != 0);
+            let (x, y) = (Decimal::from_i128_with_scale(a, s), Decimal::from_i128_with_scale(b, t));
+            prop_assert_eq!(divide(x, y), divide_slowly(x, y));
+        }
+    }
 }

@@ -6,7 +6,7 @@ use super::error::{EvalErrorKind, Fault};
 use super::run::{Ran, Run};
 use super::scope::Root;
 use super::tree::{Path, Step};
-use super::value::Value;
+use super::value::{Value, number_bytes};
 use crate::domain::json::Json;
 
 /// The end of a way that leads nowhere. Text is made of it only when somebody has to read it.
@@ -68,7 +68,7 @@ impl<'v> Run<'v, '_> {
         }
         let mut here = json;
         for (index, step) in path.steps.iter().enumerate() {
-            match take_step(here, step) {
+            match self.take_step(here, step)? {
                 Ok(next) => here = next,
                 Err(met) => return Ok(Looked::Absent(Absent::new(index + 1, met))),
             }
@@ -77,15 +77,18 @@ impl<'v> Run<'v, '_> {
     }
 
     /// The value of what was found at the end of `path`.
-    pub(super) fn read(path: &Path, found: Found<'v>) -> Ran<Value<'v>> {
+    pub(super) fn read(&self, path: &Path, found: Found<'v>) -> Ran<Value<'v>> {
         match found {
             Found::Text(text) => Ok(Value::Text(text)),
             Found::Items(items) => Ok(Value::Items(items)),
-            Found::Json(json) => Value::of(json).map_err(|error| {
-                let place = path.describe(usize::MAX, &[]);
-                let message = format!("`{place}` {error}");
-                Fault::new(EvalErrorKind::NotExact, Some(place), message)
-            }),
+            Found::Json(json) => {
+                self.text_steps(number_bytes(json))?;
+                Value::of(json).map_err(|error| {
+                    let place = path.describe(usize::MAX, &[]);
+                    let message = format!("`{place}` {error}");
+                    Fault::new(EvalErrorKind::NotExact, Some(place), message)
+                })
+            }
         }
     }
 
@@ -101,7 +104,8 @@ impl<'v> Run<'v, '_> {
         let mut here = json;
         for (index, step) in steps.iter().enumerate().skip(from) {
             if *step != Step::Each {
-                here = take_step(here, step).map_err(|met| Stop::Absent(Absent::new(index + 1, met)))?;
+                let next = self.take_step(here, step).map_err(Stop::Fault)?;
+                here = next.map_err(|met| Stop::Absent(Absent::new(index + 1, met)))?;
                 continue;
             }
             let Json::Array(elements) = here else {
@@ -118,6 +122,11 @@ impl<'v> Run<'v, '_> {
         }
         items.push(here);
         Ok(())
+    }
+
+    fn take_step(&self, here: &'v Json<'v>, step: &Step) -> Ran<Result<&'v Json<'v>, Option<&'static str>>> {
+        let (next, looks) = step_down(here, step);
+        self.steps(looks.saturating_add(1)).map(|()| next)
     }
 
     /// The place in the event of the element at `index` of what `path` selects.
@@ -150,12 +159,15 @@ pub(super) fn absent_fault(path: &Path, absent: &Absent) -> Fault {
     Fault::new(EvalErrorKind::Missing, Some(place), format!("`{parent}` is {met}, {lacks}"))
 }
 
-/// One step down; the error is what stood in the way, or `None` where there is just nothing.
-fn take_step<'v>(here: &'v Json<'v>, step: &Step) -> Result<&'v Json<'v>, Option<&'static str>> {
+/// One step down; the error is what stood in the way, or `None` where there is just nothing. And how many members were looked at.
+fn step_down<'v>(here: &'v Json<'v>, step: &Step) -> (Result<&'v Json<'v>, Option<&'static str>>, u32) {
     match (here, step) {
-        (Json::Object(_), Step::Member(name)) => here.get(name).ok_or(None),
-        (Json::Array(elements), Step::Index(index)) => elements.get(*index).ok_or(None),
-        (other, Step::Member(_) | Step::Index(_) | Step::Each) => Err(Some(other.kind_name())),
+        (Json::Object(members), Step::Member(name)) => {
+            let (found, looks) = members.find(name);
+            (found.ok_or(None), looks)
+        }
+        (Json::Array(elements), Step::Index(index)) => (elements.get(*index).ok_or(None), 0),
+        (other, Step::Member(_) | Step::Index(_) | Step::Each) => (Err(Some(other.kind_name())), 0),
     }
 }
 
@@ -164,7 +176,7 @@ fn element_indexes(steps: &[Step], json: &Json<'_>, left: &mut usize) -> Option<
     let mut here = json;
     for (index, step) in steps.iter().enumerate() {
         if *step != Step::Each {
-            here = take_step(here, step).ok()?;
+            here = step_down(here, step).0.ok()?;
             continue;
         }
         let Json::Array(elements) = here else { return None };

@@ -7,6 +7,7 @@
 //! | read | `lex.rs` | text → tokens |
 //! | read | `parse.rs`, `path_parse.rs`, `cursor.rs` | tokens → tree (`tree.rs`), unknown names refused with a suggestion (`suggest.rs`) |
 //! | read | `template.rs` | text with `{expression}` parts → parts |
+//! | read | `constant.rs` | tree → tree that knows which of its parts are the same for every item |
 //! | run | `eval.rs`, `arithmetic.rs`, `call.rs`, `lookup.rs` | tree + `scope.rs` → `value.rs` |
 //! | run | `exact.rs` | decimal arithmetic that is exact or refuses |
 //!
@@ -23,6 +24,7 @@
 
 mod arithmetic;
 mod call;
+mod constant;
 mod cursor;
 mod error;
 mod eval;
@@ -46,7 +48,7 @@ use rust_decimal::Decimal;
 
 use super::json::Json;
 pub use error::{EvalError, EvalErrorKind, ParseError};
-pub use scope::{Root, Scope};
+pub use scope::{ITEM, Root, Scope};
 pub use suggest::closest;
 pub use template::{TEMPLATE_CHARS_MAX, Template};
 pub use value::Value;
@@ -55,8 +57,9 @@ pub use value::Value;
 pub const SOURCE_BYTES_MAX: usize = 2_000;
 /// Parentheses, calls and prefix operators inside each other. People stop reading at five; recursion stops here.
 pub const DEPTH_MAX: usize = 32;
-/// Nodes and list elements one evaluation may touch: a sum over the longest list ten times, under a millisecond or two.
-pub const STEPS_MAX: u32 = 100_000;
+/// The steps (`run.rs`) of all evaluations of one event: its rules' conditions, date, description and lines. An entry of 10,000 lines, which is the
+/// largest, has fifty of them for each line; a usual line takes ten to twenty. Used up, they cost 5 to 15 ms, about as much as reading the largest body.
+pub const STEPS_MAX: u32 = 500_000;
 /// Elements of a list: a pay run of 10,000 slips fits the 256 KiB of an event only barely.
 pub const LIST_ITEMS_MAX: usize = 10_000;
 
@@ -102,6 +105,12 @@ impl Expr {
             tree::Kind::Text(text) => Some(text),
             _ => None,
         }
+    }
+
+    /// Has the parts that are the same for every item worked out once per event, and remembered in its scope. Slots count on from `next`:
+    /// no two expressions of one rule may share one.
+    pub fn remember_constants(&mut self, next: &mut usize) {
+        constant::give_slots(&mut self.tree, next);
     }
 
     /// The value of this expression.

@@ -250,7 +250,7 @@ impl Parser<'_> {
     /// A node that reaches from `start` to the token before the current one.
     fn node(&self, start: usize, kind: Kind) -> Node {
         let before = self.at.checked_sub(1).and_then(|at| self.lexemes.get(at));
-        Node { kind, start, end: before.map_or(start, |lexeme| lexeme.end) }
+        Node { kind, start, end: before.map_or(start, |lexeme| lexeme.end), slot: None }
     }
 }
 

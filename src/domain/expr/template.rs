@@ -92,6 +92,15 @@ impl Template {
         self.expressions().any(|expression| expression.uses(root))
     }
 
+    /// As [`Expr::remember_constants`], for each of its expressions.
+    pub fn remember_constants(&mut self, next: &mut usize) {
+        for part in &mut self.parts {
+            if let Part::Expr(expression) = part {
+                expression.remember_constants(next);
+            }
+        }
+    }
+
     fn expressions(&self) -> impl Iterator<Item = &Expr> {
         self.parts.iter().filter_map(|part| match part {
             Part::Expr(expression) => Some(expression),
@@ -112,22 +121,22 @@ impl Template {
 
     fn fill(&self, scope: &Scope<'_>) -> Ran<String> {
         let mut text = String::with_capacity(TEXT_BYTES_USUAL);
-        // The parts share one budget of steps.
-        let mut steps = 0;
         for part in &self.parts {
             match part {
                 Part::Text(plain) => text.push_str(plain),
                 Part::Expr(expression) => {
-                    let mut run = Run { source: &expression.source, scope, steps };
+                    let mut run = Run::new(&expression.source, scope);
                     match run.value(&expression.tree)? {
-                        Value::Text(value) => text.push_str(value),
+                        Value::Text(value) => {
+                            run.text_steps(value.len())?;
+                            text.push_str(value);
+                        }
                         Value::Decimal(number) => {
                             // Writing to a string cannot fail.
                             let _ = write!(text, "{number}");
                         }
                         other => return Err(run.wrong_kind(&expression.tree, &other, "text or a number is needed")),
                     }
-                    steps = run.steps;
                 }
             }
             // Bytes are at least as many as characters, so the count is rarely needed.

@@ -9,6 +9,8 @@ pub(super) struct Node {
     /// The part of the source this was read from, for messages.
     pub start: usize,
     pub end: usize,
+    /// The place where its value is remembered, if it is the same for every item (`constant.rs`).
+    pub slot: Option<usize>,
 }
 
 #[derive(Debug, Clone)]

@@ -62,6 +62,16 @@ impl<'a> Value<'a> {
         }
     }
 
+    /// As [`number_bytes`], of the element at `index` of a list of the event.
+    pub(super) fn number_bytes_at(&self, index: usize) -> usize {
+        let element = match self {
+            Value::Array(elements) => elements.get(index),
+            Value::Items(items) => items.get(index).copied(),
+            _ => None,
+        };
+        element.map_or(0, number_bytes)
+    }
+
     /// The element at `index` of a list.
     pub(super) fn list_at(&self, index: usize) -> Option<Result<Value<'a>, NumberError>> {
         match self {
@@ -71,4 +81,9 @@ impl<'a> Value<'a> {
             Value::Null | Value::Bool(_) | Value::Decimal(_) | Value::Text(_) | Value::Object(_) => None,
         }
     }
+}
+
+/// The length of a number, which is read digit by digit; other values are taken as they are.
+pub(super) fn number_bytes(json: &Json<'_>) -> usize {
+    if let Json::Number(number) = json { number.text().len() } else { 0 }
 }

@@ -4,6 +4,7 @@
 //! | file | what it does |
 //! |---|---|
 //! | `read.rs` | the reader: RFC 8259 and nothing beside it |
+//! | `members.rs` | an object's members, and the way to one of many |
 //! | `text.rs` | the reader's strings and escapes |
 //! | `number.rs` | the reader's numbers, and exact decimals from their text |
 //! | `scan.rs` | finds the next byte of a string that needs care |
@@ -13,6 +14,7 @@
 
 mod error;
 mod layout;
+mod members;
 mod number;
 pub mod pointer;
 mod read;
@@ -25,6 +27,7 @@ use std::borrow::Cow;
 
 pub use error::{JsonError, JsonErrorKind};
 pub use layout::laid_out;
+pub use members::Members;
 pub(crate) use number::Parts;
 pub use number::{Number, NumberError, decimal_from_str};
 
@@ -50,7 +53,7 @@ pub enum Json<'a> {
     Number(Number<'a>),
     String(Cow<'a, str>),
     Array(Vec<Json<'a>>),
-    Object(Vec<Member<'a>>),
+    Object(Members<'a>),
 }
 
 /// Reads one JSON value that takes up the whole text.
@@ -67,7 +70,7 @@ impl<'a> Json<'a> {
     #[must_use]
     pub fn get(&self, name: &str) -> Option<&Json<'a>> {
         match self {
-            Json::Object(members) => members.iter().find(|(key, _)| key == name).map(|(_, value)| value),
+            Json::Object(members) => members.find(name).0,
             Json::Null | Json::Bool(_) | Json::Number(_) | Json::String(_) | Json::Array(_) => None,
         }
     }
@@ -94,7 +97,7 @@ impl<'a> Json<'a> {
     #[must_use]
     pub fn as_object(&self) -> Option<&[Member<'a>]> {
         match self {
-            Json::Object(members) => Some(members),
+            Json::Object(members) => Some(members.as_slice()),
             Json::Null | Json::Bool(_) | Json::Number(_) | Json::String(_) | Json::Array(_) => None,
         }
     }
@@ -121,9 +124,7 @@ impl<'a> Json<'a> {
             Json::Number(number) => Json::Number(number.into_owned()),
             Json::String(text) => Json::String(Cow::Owned(text.into_owned())),
             Json::Array(elements) => Json::Array(elements.into_iter().map(Json::into_owned).collect()),
-            Json::Object(members) => Json::Object(
-                members.into_iter().map(|(name, value)| (Cow::Owned(name.into_owned()), value.into_owned())).collect(),
-            ),
+            Json::Object(members) => Json::Object(members.into_owned()),
         }
     }
 }

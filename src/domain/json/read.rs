@@ -5,10 +5,8 @@
 use std::borrow::Cow;
 
 use super::error::{Failure, JsonError, JsonErrorKind as Kind};
-use super::{DEPTH_MAX, Json, Member};
-
-/// Up to here each new name is compared with all before it, which is cheaper than sorting; above, names are sorted.
-const COMPARED_MEMBERS_MAX: usize = 16;
+use super::members::FEW_MAX;
+use super::{DEPTH_MAX, Json, Member, Members};
 
 /// Members open at once in a usual event (envelope, payload and one line), so that the stacks are allocated once.
 const USUAL_MEMBERS: usize = 32;
@@ -124,10 +122,10 @@ impl<'a> Reader<'a> {
         Ok(self.elements.split_off(base))
     }
 
-    fn object(&mut self) -> Read<Vec<Member<'a>>> {
+    fn object(&mut self) -> Read<Members<'a>> {
         self.open()?;
         if self.closes(b'}') {
-            return Ok(Vec::new());
+            return Ok(Members::new(Vec::new(), None));
         }
         let base = self.members.len();
         let names_base = self.name_offsets.len();
@@ -141,12 +139,12 @@ impl<'a> Reader<'a> {
                 Some(_) | None => return Err(self.unexpected("`,` or `}`")),
             }
         }
-        self.refuse_duplicates(base, names_base)?;
+        let by_name = self.order(base, names_base)?;
         self.at += 1;
         self.depth -= 1;
         self.name_prints.truncate(names_base);
         self.name_offsets.truncate(names_base);
-        Ok(self.members.split_off(base))
+        Ok(Members::new(self.members.split_off(base), by_name))
     }
 
     /// Reads a name and its colon. `base` is where the members of this object begin, `names_base` where its names do.
@@ -158,7 +156,7 @@ impl<'a> Reader<'a> {
         let name = self.string()?;
         let print = name_print(&name);
         let prints = self.name_prints.get(names_base..).unwrap_or_default();
-        if prints.len() < COMPARED_MEMBERS_MAX && prints.contains(&print) && self.has_member(base, &name) {
+        if prints.len() < FEW_MAX && prints.contains(&print) && self.has_member(base, &name) {
             return Err(fail_at(offset, Kind::DuplicateMember { name: name.into_owned() }));
         }
         self.name_prints.push(print);
@@ -175,21 +173,21 @@ impl<'a> Reader<'a> {
         self.members.get(base..).unwrap_or_default().iter().any(|(other, _)| other == name)
     }
 
-    /// Names beyond the compared ones are sorted, so that a large object costs n log n and not n².
-    fn refuse_duplicates(&self, base: usize, names_base: usize) -> Read<()> {
+    /// The places of many members in the order of their names. Up to a few, each name was compared with all before it, which is cheaper; more are
+    /// sorted, so that a large object costs n log n and not n², and a duplicate stands beside its like.
+    fn order(&self, base: usize, names_base: usize) -> Read<Option<Vec<u32>>> {
         let members = self.members.get(base..).unwrap_or_default();
-        if members.len() <= COMPARED_MEMBERS_MAX {
-            return Ok(());
+        if members.len() <= FEW_MAX {
+            return Ok(None);
         }
-        let offsets = self.name_offsets.get(names_base..).unwrap_or_default();
-        let mut names: Vec<(&str, usize)> =
-            members.iter().zip(offsets).map(|((name, _), &offset)| (name.as_ref(), offset)).collect();
+        let mut names: Vec<(&str, u32)> = members.iter().map(|(name, _)| name.as_ref()).zip(0..).collect();
         names.sort_unstable();
         let repeated = names.array_windows().filter(|[(one, _), (other, _)]| one == other).map(|[_, later]| later);
-        match repeated.min_by_key(|(_, offset)| *offset) {
-            Some(&(name, offset)) => Err(fail_at(offset, Kind::DuplicateMember { name: name.to_owned() })),
-            None => Ok(()),
+        if let Some(&(name, place)) = repeated.min_by_key(|(_, place)| *place) {
+            let offset = self.name_offsets.get(names_base + place as usize).copied().unwrap_or(self.at);
+            return Err(fail_at(offset, Kind::DuplicateMember { name: name.to_owned() }));
         }
+        Ok(Some(names.into_iter().map(|(_, place)| place).collect()))
     }
 
     /// Enters a container, past its bracket and the white space behind it.

@@ -188,6 +188,39 @@ fn members_keep_their_order_and_plain_text_is_borrowed() {
 }
 
 #[test]
+fn a_member_is_found_among_any_number_of_them_and_few_are_looked_at() {
+    for count in [0, 1, 2, 15, 16, 17, 18, 31, 100, 5_000] {
+        // Neither in the order of their names nor against it, and with names that begin alike.
+        let name = |n: usize| format!("m{}", (n * 7919) % 10_007);
+        let members: Vec<String> = (0..count).map(|n| format!("\"{}\":{n}", name(n))).collect();
+        let text = format!("{{{}}}", members.join(","));
+        let json = parse(&text).unwrap();
+        let Json::Object(object) = &json else { panic!("{json:?}") };
+        assert_eq!(
+            object.as_slice().iter().map(|(name, _)| name.to_string()).collect::<Vec<_>>(),
+            (0..count).map(name).collect::<Vec<_>>()
+        );
+        for n in 0..count {
+            let (found, looks) = object.find(&name(n));
+            assert!(matches!(found, Some(Json::Number(number)) if number.text() == n.to_string()), "{n} of {count}");
+            assert!(looks <= 16, "{looks} of {count}");
+        }
+        for absent in ["", "a", "m", "m1x", "z", "é"] {
+            let (found, looks) = object.find(absent);
+            assert!(found.is_none() && looks <= 16, "{absent} of {count}");
+        }
+        assert_eq!(json.clone().into_owned(), json);
+        // One more of a name that is there, however far back.
+        if count > 0 {
+            let twice = format!("{{{},\"{}\":0}}", members.join(","), name(count / 2));
+            let error = parse(&twice).unwrap_err();
+            assert_eq!(error.kind, Kind::DuplicateMember { name: name(count / 2) });
+            assert_eq!(error.offset, text.len(), "the later one is pointed at");
+        }
+    }
+}
+
+#[test]
 fn json_numbers_are_exact_decimals() {
     use NumberError::{TooManyDecimals, TooManyDigits};
     for (text, expected) in [

@@ -136,14 +136,14 @@ impl Pipeline {
         stop: &CancellationToken,
     ) -> Result<(), PipelineError> {
         let [prepared, posting] = &mut batons;
-        let events: Vec<Event<'_>> = batch.messages.iter().map(|message| self.reader.read_waiting(message)).collect();
+        let events: Vec<Event<'_>> = self.reader.read_all_waiting(&batch.messages).await;
         let connections = self.postgres.connections();
         let ledger = self.ledger().await;
         let events: Vec<&Event<'_>> = events.iter().collect();
         let keys: Vec<_> = events.iter().filter_map(|event| event.key()).collect();
         claim::forget(&self.keys.redis, &keys).await;
         // One share, also of no event: a step whose letters are all gone moves its replay on.
-        let (places, items) = ((0..events.len()).collect(), Some(self.mapper.items(&events)));
+        let (places, items) = ((0..events.len()).collect(), Some(self.mapper.items(&events).await));
         let mut shares = vec![Share { places, events: events.clone(), items, prepared: None }];
         prepared.take().await?;
         if self.prepare(&mut shares) {

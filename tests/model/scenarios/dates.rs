@@ -1,7 +1,7 @@
 //! Days and periods: where an entry's date comes from, what becomes of a late event, and how often a held one is tried.
 
 use super::books;
-use crate::table::{check, event};
+use crate::table::{check, event, instant};
 
 const DATED: &str = r#"
 [[rules]]
@@ -85,7 +85,11 @@ fn a_rule_may_have_its_own_retries() {
     let books = books("late_events = \"hold\"", &rules);
     let retries = |event_type: &str| {
         let body = format!(r#"{{"eventId":"e","tenantId":"acme","eventType":"{event_type}","payload":{{"day":"x"}}}}"#);
-        books.retry_policy(&event(&body).unwrap()).map(|policy| (policy.max_retries, policy.base_delay_seconds))
+        let event = event(&body).unwrap();
+        books
+            .consider(&event, instant("2026-02-26T09:00:00Z"))
+            .retry
+            .map(|policy| (policy.max_retries, policy.base_delay_seconds))
     };
     assert_eq!(retries("a.b.undated"), Some((9, 60)));
     assert_eq!(retries("a.b.dated"), None);

@@ -1,6 +1,6 @@
 //! How an evaluation is asked for, what its errors carry, and where it stops.
 
-use super::super::{EvalErrorKind, Expr, LIST_ITEMS_MAX, Scope};
+use super::super::{EvalErrorKind, Expr, LIST_ITEMS_MAX, STEPS_MAX, Scope, Template};
 use super::{ORDER, ROOTS, worth};
 use crate::domain::json;
 
@@ -79,6 +79,50 @@ fn lists_and_steps_are_bounded() {
     scope.bind_json("payload", &payload);
     let error = Expr::parse("payload.list", &ROOTS).unwrap().eval_list(&scope).unwrap_err();
     assert_eq!(error.kind, EvalErrorKind::TooLarge);
-    let many = ["sum(payload.list[*].n)"; 8].join(" + ");
-    assert_eq!(worth(&many, &list(LIST_ITEMS_MAX)), "!takes more than 100000 steps");
+    let many = ["sum(payload.list[*].n)"; 60].join(" + ");
+    assert_eq!(worth(&many, &list(LIST_ITEMS_MAX)), "!the rules take more than 500000 steps for this event");
+}
+
+#[test]
+fn all_evaluations_of_an_event_draw_from_one_budget() {
+    let text = format!(r#"{{"list":[{}]}}"#, vec!["1"; LIST_ITEMS_MAX].join(","));
+    let payload = json::parse(&text).unwrap();
+    let mut scope = Scope::new();
+    scope.bind_json("payload", &payload);
+    let expression = Expr::parse("sum(payload.list)", &ROOTS).unwrap();
+    let template = Template::parse("{sum(payload.list)}", &ROOTS).unwrap();
+    let mut evaluated = 0;
+    let error = loop {
+        evaluated += 2;
+        assert!(evaluated < 1_000, "without end");
+        match (expression.eval_decimal(&scope), template.eval(&scope)) {
+            (Ok(_), Ok(_)) => {}
+            (Err(error), _) | (_, Err(error)) => break error,
+        }
+    };
+    assert_eq!(error.kind, EvalErrorKind::TooLarge);
+    // Ten thousand elements and a few nodes each time.
+    assert_eq!(evaluated, STEPS_MAX / 10_003 + 1);
+    assert!(expression.eval_decimal(&scope).is_err(), "used up is used up");
+}
+
+/// Each costs what it makes the program do: long texts, long numbers and large objects included.
+#[test]
+fn long_values_and_large_objects_cost_more_steps() {
+    let digits = "1".repeat(4_000);
+    let members: String = (0..1_000).map(|n| format!(r#""x{n}":0,"#)).collect();
+    let text = format!(r#"{{{members}"text":"{digits}","same":"{digits}","few":{{"a":1,"b":2}}}}"#);
+    let payload = json::parse(&text).unwrap();
+    let steps = |source: &str| {
+        let mut scope = Scope::new();
+        scope.bind_json("payload", &payload);
+        let _ = Expr::parse(source, &ROOTS).unwrap().eval(&scope);
+        scope.steps()
+    };
+    assert_eq!(steps("payload"), 1);
+    assert_eq!(steps("payload.few"), 1 + 1 + 10, "of 1,003 members ten are looked at");
+    assert_eq!(steps("payload.few.b"), steps("payload.few") + 1 + 2);
+    assert_eq!(steps("payload.text + 1"), 1 + steps("payload.text") + 4_000 / 8);
+    assert!(steps("payload.text == payload.same") > 4_000 / 8);
+    assert_eq!(steps("1 + 1 + 1 + 1"), 5);
 }

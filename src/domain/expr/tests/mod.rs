@@ -1,5 +1,6 @@
 //! The expression language, as rows: what is written | what the event is | what comes out.
 
+mod constants;
 mod evaluations;
 mod laws;
 mod mistakes;
