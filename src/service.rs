@@ -16,7 +16,7 @@ use crate::desk::topology::take_virtual_host;
 use crate::domain::ids::TenantId;
 use crate::faults::mutants::{self, mutant};
 use crate::intake::publishers::Publishers;
-use crate::journal::books::{BooksError, BooksShelf};
+use crate::journal::books::{BooksError, BooksShelf, Shelved};
 use crate::outbox::{self, Handover, Relay};
 use crate::parking::{Parking, TenantDay};
 use crate::pipeline::{Edges, Pipeline};
@@ -252,7 +252,9 @@ fn start(config: &Config, parts: &Parts, tasks: &mut Tasks) {
 /// The tenants' days, by the zones of their books; a tenant without books has UTC.
 fn tenant_day(books: BooksShelf) -> TenantDay {
     Box::new(move |tenant, instant| {
-        books.view().get(tenant).map_or_else(|| instant.date_naive(), |books| books.calendar.local_date(instant))
+        let view = books.view();
+        let books = view.get(tenant).and_then(Shelved::books);
+        books.map_or_else(|| instant.date_naive(), |books| books.calendar.local_date(instant))
     })
 }
 

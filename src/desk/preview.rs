@@ -11,7 +11,7 @@ use crate::domain::entry::{BalancedEntry, Side};
 use crate::domain::event::{InboundEvent, RawMessage, decode};
 use crate::domain::ids::TenantId;
 use crate::domain::names::TENANT_HEADER;
-use crate::journal::books::in_force;
+use crate::journal::books::{BooksError, in_force};
 use crate::platform::config::Config;
 use crate::platform::time;
 
@@ -133,21 +133,32 @@ pub async fn preview(config: &Config, request: &PreviewRequest<'_>) -> Result<Pr
         Some(source) => Some(Books::parse(source, 0).map_err(|mistakes| DeskError::Mistakes { mistakes })?),
         None => {
             let desk = Desk::open(config).await?;
-            in_force(&mut *desk.postgres.pool.acquire().await?, &event.tenant_id).await?
+            let found = in_force(&mut *desk.postgres.pool.acquire().await?, &event.tenant_id).await;
+            match found {
+                Err(error @ BooksError::Stored { version, .. }) => {
+                    let failure = Failure::new(Reason::BooksUnreadable, error.to_string());
+                    return Ok(Preview::failed(Some(told(&event, Some(version))), failure));
+                }
+                found => found?,
+            }
         }
     };
     Ok(outcome_of(&event, books))
 }
 
-fn outcome_of(event: &InboundEvent<'_>, books: Option<Books>) -> Preview {
-    let told = Some(PreviewedEvent {
+fn told(event: &InboundEvent<'_>, books_version: Option<i32>) -> PreviewedEvent {
+    PreviewedEvent {
         dialect: format!("{:?}", event.dialect),
         event_id: event.event_id.to_string(),
         tenant_id: event.tenant_id.to_string(),
         event_type: event.event_type.to_string(),
         payload_hash: event.payload_hash.clone(),
-        books_version: books.as_ref().map(|books| books.version),
-    });
+        books_version,
+    }
+}
+
+fn outcome_of(event: &InboundEvent<'_>, books: Option<Books>) -> Preview {
+    let told = Some(told(event, books.as_ref().map(|books| books.version)));
     let Some(books) = books.filter(|books| books.tenant_id == event.tenant_id) else {
         let detail = format!("tenant `{}` has no books", event.tenant_id);
         return Preview::failed(told, Failure::new(Reason::UnknownTenant, detail));

@@ -105,6 +105,7 @@ reasons! {
     FxRateMissing "fx_rate_missing" Hold ApplyBooks "add a rate for the currency and date to the tenant's books";
     OriginalNotPosted "original_not_posted" Hold Wait "wait for the event that this one reverses, or have it sent again";
     PeriodNotOpen "period_not_open" Hold ApplyBooks "add or open the accounting period in the tenant's books";
+    BooksUnreadable "books_unreadable" Hold ApplyBooks "apply books for the tenant that this version can read; the detail says what is wrong with those in force";
 }
 
 impl Reason {

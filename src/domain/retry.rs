@@ -46,6 +46,12 @@ impl RetryPolicy {
         }
     }
 
+    /// The same delays, without an end: for an event whose cause is nobody's but the ledger's own.
+    #[must_use]
+    pub fn without_end(&self) -> Self {
+        Self { max_retries: u32::MAX, ..self.clone() }
+    }
+
     /// The delay before retry number `attempt` (1 is the first), or `None` when the attempts are used up. `jitter` is
     /// a fraction of `jitter_seconds` in thousandths, chosen by the caller so that this stays a function.
     #[must_use]
@@ -57,6 +63,9 @@ impl RetryPolicy {
         let cap = Duration::from_secs(self.max_delay_seconds);
         let mut delay = Duration::from_secs(self.base_delay_seconds);
         for _ in 1..attempt {
+            if delay >= cap {
+                break;
+            }
             delay = Duration::try_from_secs_f64(delay.as_secs_f64() * self.backoff_multiplier).unwrap_or(cap).min(cap);
         }
         Some(delay.min(cap) + Duration::from_millis(self.jitter_seconds.saturating_mul(jitter.min(1000))))

@@ -9,6 +9,9 @@ use chrono::NaiveDate;
 use super::ids::EventId;
 use super::money::Currency;
 
+/// What books have to become.
+const READABLE: &str = "readable";
+
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum WaitsFor {
     /// The event whose entry this one reverses.
@@ -17,6 +20,8 @@ pub enum WaitsFor {
     Rates { from: Vec<Currency>, to: Currency, date: NaiveDate },
     /// An open period on its own date; a reversal is also content with one on the date of its original.
     Period { date: NaiveDate, original: Option<NaiveDate> },
+    /// Books in force that can be read.
+    Books,
 }
 
 impl WaitsFor {
@@ -39,6 +44,7 @@ impl WaitsFor {
                 };
                 Some(Self::Period { date: date.parse().ok()?, original })
             }
+            "books" => (rest == READABLE).then_some(Self::Books),
             _ => None,
         }
     }
@@ -54,6 +60,7 @@ impl fmt::Display for WaitsFor {
             }
             Self::Period { date, original: None } => write!(f, "period:{date}"),
             Self::Period { date, original: Some(original) } => write!(f, "period:{date},{original}"),
+            Self::Books => write!(f, "books:{READABLE}"),
         }
     }
 }
@@ -70,11 +77,20 @@ mod tests {
             "rate:GBP,USD/EUR@2026-02-25",
             "period:2026-01-10",
             "period:2026-01-10,2025-12-31",
+            "books:readable",
         ] {
             assert_eq!(WaitsFor::parse(text).map(|cause| cause.to_string()).as_deref(), Some(text));
         }
-        for text in ["", "event:", "rate:/EUR@2026-02-25", "rate:GBP/EUR", "period:", "period:2026-01-10,", "moon:full"]
-        {
+        for text in [
+            "",
+            "event:",
+            "rate:/EUR@2026-02-25",
+            "rate:GBP/EUR",
+            "period:",
+            "period:2026-01-10,",
+            "books:",
+            "moon:full",
+        ] {
             assert_eq!(WaitsFor::parse(text), None, "{text}");
         }
     }

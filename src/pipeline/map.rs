@@ -4,17 +4,16 @@
 use std::collections::HashMap;
 use std::sync::Arc;
 
-use chrono::NaiveDate;
-
 use super::breath::Breath;
 use super::read::Event;
-use crate::domain::books::{Books, Considered, Mapped};
+use crate::domain::books::{Considered, Mapped};
 use crate::domain::disposition::{Failure, Reason};
 use crate::domain::event::InboundEvent;
 use crate::domain::ids::TenantId;
 use crate::domain::retry::RetryPolicy;
-use crate::journal::books::BooksShelf;
-use crate::journal::{Item, PreparedBatch, Step};
+use crate::domain::waits_for::WaitsFor;
+use crate::journal::books::{BooksShelf, Shelved};
+use crate::journal::{Arrival, Item, ItemFacts, PreparedBatch, Step};
 
 /// The mapper of events.
 pub(super) struct Mapper {
@@ -52,16 +51,27 @@ impl Mapper {
     }
 
     /// The item of an event: what the books make of it. And the steps that this took.
-    pub fn item<'e>(&self, event: &'e Event<'_>, books: &HashMap<TenantId, Arc<Books>>) -> (Item<'e>, usize) {
+    pub fn item<'e>(&self, event: &'e Event<'_>, books: &HashMap<TenantId, Shelved>) -> (Item<'e>, usize) {
         let inbound = match &event.read {
             Ok(inbound) => inbound,
             Err(undecodable) => return (unreadable(event, undecodable.failure.clone(), books), 0),
         };
-        let Some(books) = books.get(&inbound.tenant_id) else {
-            let detail = format!("tenant `{}` has no books", inbound.tenant_id);
-            let step = Step::Fail(Failure::new(Reason::UnknownTenant, detail));
-            let day = inbound.occurred_at.unwrap_or(event.message.received_at).date_naive();
-            return (self.item_of(event, inbound, None, step, Some(day), None), 0);
+        let tenant = &inbound.tenant_id;
+        let books = match books.get(tenant) {
+            Some(Shelved::Read(books)) => books,
+            Some(Shelved::Unreadable { version, why }) => {
+                let detail = format!("version {version} of the books of {tenant} cannot be read: {why}");
+                let failure = Failure::new(Reason::BooksUnreadable, detail).until(WaitsFor::Books);
+                let mut facts = event.message.facts(inbound, Some(*version), self.policy.without_end());
+                // However often its publisher wants it tried: it was not tried at all.
+                facts.max_attempts = None;
+                return (without_books(event, inbound, facts, failure), 0);
+            }
+            None => {
+                let failure = Failure::new(Reason::UnknownTenant, format!("tenant `{tenant}` has no books"));
+                let facts = event.message.facts(inbound, None, self.policy.clone());
+                return (without_books(event, inbound, facts, failure), 0);
+            }
         };
         let Considered { outcome, event_date, retry, steps } = books.consider(inbound, event.message.received_at);
         let (step, event_date) = match outcome {
@@ -70,52 +80,35 @@ impl Mapper {
             Ok(Mapped::Ignored) => (Step::Ignore, None),
             Err(failure) => (Step::Fail(failure), Some(event_date)),
         };
-        let item = self.item_of(event, inbound, Some(books), step, event_date, retry);
-        (item, usize::try_from(steps).unwrap_or(usize::MAX))
-    }
-
-    fn item_of<'e>(
-        &self,
-        event: &'e Event<'_>,
-        inbound: &InboundEvent<'_>,
-        books: Option<&Books>,
-        step: Step,
-        event_date: Option<NaiveDate>,
-        retry: Option<&RetryPolicy>,
-    ) -> Item<'e> {
         let policy = retry.unwrap_or(&self.policy).clone();
-        Item {
-            facts: Some(event.message.facts(inbound, books.map(|books| books.version), policy)),
-            step,
-            member: event.message.member(),
-            arrival: event.message.arrival(books, event_date),
-            came: event.message.came.clone(),
-            source: &event.message,
-        }
+        let facts = event.message.facts(inbound, Some(books.version), policy);
+        let item = item_of(event, Some(facts), step, event.message.arrival(Some(books), event_date));
+        (item, usize::try_from(steps).unwrap_or(usize::MAX))
     }
 }
 
+fn item_of<'e>(event: &'e Event<'_>, facts: Option<ItemFacts>, step: Step, arrival: Arrival) -> Item<'e> {
+    let (member, came) = (event.message.member(), event.message.came.clone());
+    Item { facts, step, member, arrival, came, source: &event.message }
+}
+
+/// The item of an event for which no rule could be asked.
+fn without_books<'e>(event: &'e Event<'_>, inbound: &InboundEvent<'_>, facts: ItemFacts, failure: Failure) -> Item<'e> {
+    let day = inbound.occurred_at.unwrap_or(event.message.received_at).date_naive();
+    item_of(event, Some(facts), Step::Fail(failure), event.message.arrival(None, Some(day)))
+}
+
 /// The item of an event that could not be read, or that PostgreSQL refuses.
-pub(super) fn unreadable<'e>(
-    event: &'e Event<'_>,
-    failure: Failure,
-    books: &HashMap<TenantId, Arc<Books>>,
-) -> Item<'e> {
-    let books = event.message.tenant_id().and_then(|tenant| books.get(tenant)).map(AsRef::as_ref);
+pub(super) fn unreadable<'e>(event: &'e Event<'_>, failure: Failure, books: &HashMap<TenantId, Shelved>) -> Item<'e> {
+    let books = event.message.tenant_id().and_then(|tenant| books.get(tenant)).and_then(Shelved::books);
     let received_at = event.message.received_at;
     // What was read has a day of its own, by its rule where there are books.
     let event_date = event.read.as_ref().ok().map(|inbound| match books {
         Some(books) => books.consider(inbound, received_at).event_date,
         None => inbound.occurred_at.unwrap_or(received_at).date_naive(),
     });
-    Item {
-        facts: None,
-        step: Step::Fail(failure),
-        member: event.message.member(),
-        arrival: event.message.arrival(books, event_date),
-        came: event.message.came.clone(),
-        source: &event.message,
-    }
+    let arrival = event.message.arrival(books.map(AsRef::as_ref), event_date);
+    item_of(event, None, Step::Fail(failure), arrival)
 }
 
 /// The poster that takes an event: one tenant, one poster.

@@ -150,9 +150,9 @@ impl Pipeline {
                 Ok(true) => return Ok(Attempt::Again),
                 // Mapped before its turn, and the batch before it has read the new books: no trouble at all.
                 Ok(false) if !std::mem::replace(&mut outage.mapped_again, true) => return Ok(Attempt::Again),
-                // The head names books that are not there or cannot be read: only a person can mend that.
+                // Read anew, they are still not those of the head: somebody changes them faster than they are read.
                 Ok(false) => {
-                    let why = "a tenant's books in force are missing or cannot be read; apply them again".to_owned();
+                    let why = "a tenant's books change while they are read".to_owned();
                     self.sit_out(outage, why, stop).await?;
                     return Ok(Attempt::Again);
                 }

@@ -5,7 +5,7 @@ use sqlx::{PgConnection, PgExecutor, PgPool};
 
 use crate::domain::ids::TenantId;
 
-/// A version of a tenant's books, as text.
+/// A version of a tenant's books, as text; an empty one where a head names a version that is not there.
 #[derive(Debug, Clone, sqlx::FromRow)]
 pub struct BooksSource {
     pub tenant_id: String,
@@ -23,9 +23,9 @@ pub async fn newer(
     versions: &[i32],
 ) -> Result<Vec<BooksSource>, sqlx::Error> {
     sqlx::query_as(
-        "select h.tenant_id, b.version, b.source
+        "select h.tenant_id, h.books_version as version, coalesce(b.source, '') as source
            from fis_chain_head h
-           join fis_books b on b.tenant_id = h.tenant_id and b.version = h.books_version
+           left join fis_books b on b.tenant_id = h.tenant_id and b.version = h.books_version
            left join unnest($1::text[], $2::integer[]) as known (tenant_id, version) on known.tenant_id = h.tenant_id
           where known.version is distinct from h.books_version",
     )
@@ -48,16 +48,18 @@ pub async fn gone(db: &mut PgConnection, tenants: &[String]) -> Result<Vec<Strin
     .await
 }
 
-/// The text of one version; `None`: there is no such version.
+/// The text of one version; an empty one where there is no such version.
 ///
 /// # Errors
 /// The database is away.
-pub async fn source(db: &mut PgConnection, tenant: &TenantId, version: i32) -> Result<Option<String>, sqlx::Error> {
-    sqlx::query_scalar("select source from fis_books where tenant_id = $1 and version = $2")
-        .bind(tenant.as_str())
-        .bind(version)
-        .fetch_optional(db)
-        .await
+pub async fn source(db: &mut PgConnection, tenant: &TenantId, version: i32) -> Result<String, sqlx::Error> {
+    let source: Option<String> =
+        sqlx::query_scalar("select source from fis_books where tenant_id = $1 and version = $2")
+            .bind(tenant.as_str())
+            .bind(version)
+            .fetch_optional(db)
+            .await?;
+    Ok(source.unwrap_or_default())
 }
 
 /// Stores a new version.
@@ -101,7 +103,7 @@ pub struct StoredBooks {
     pub source: String,
 }
 
-/// A version of a tenant's books, else the one in force.
+/// A version of a tenant's books, else the one in force, also where that one is not there: then its text is empty.
 ///
 /// # Errors
 /// The database is away.
@@ -111,10 +113,11 @@ pub async fn read(
     version: Option<i32>,
 ) -> Result<Option<StoredBooks>, sqlx::Error> {
     sqlx::query_as(
-        "select b.version, b.applied_at, b.applied_by, b.source
-           from fis_books b
-           join fis_chain_head h using (tenant_id)
-          where b.tenant_id = $1 and b.version = coalesce($2, h.books_version)",
+        "select coalesce(b.version, h.books_version) as version, coalesce(b.applied_at, 'epoch') as applied_at,
+                coalesce(b.applied_by, '') as applied_by, coalesce(b.source, '') as source
+           from fis_chain_head h
+           left join fis_books b on b.tenant_id = h.tenant_id and b.version = coalesce($2, h.books_version)
+          where h.tenant_id = $1 and ($2::integer is null or b.version is not null)",
     )
     .bind(tenant)
     .bind(version)

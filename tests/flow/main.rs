@@ -43,6 +43,7 @@ mod tampering;
 mod tie_out;
 mod tls;
 mod topology;
+mod unreadable_books;
 mod waiting;
 mod wire;
 mod work;

@@ -25,6 +25,7 @@ const OF_THE_LEDGER: [Reason; 8] = [
     Reason::DeliveryLimit,
     Reason::DatabaseRefused,
     Reason::OriginalNotPosted,
+    Reason::BooksUnreadable,
 ];
 
 #[test]

@@ -11,6 +11,8 @@ impl Books {
     pub fn is_gone(&self, cause: &WaitsFor) -> bool {
         match cause {
             WaitsFor::Event(_) => false,
+            // They can be read: here they are.
+            WaitsFor::Books => true,
             WaitsFor::Rates { from, to, date } => {
                 *to != self.base_currency || from.iter().all(|from| self.rates.has(*from, *to, *date))
             }
@@ -45,6 +47,7 @@ mod tests {
         };
         let rows = [
             ("event:e", books("hold", "open", &[]), false),
+            ("books:readable", books("hold", "open", &[]), true),
             ("rate:GBP/EUR@2026-01-10", books("hold", "open", &[("GBP", "2026-01-11")]), false),
             ("rate:GBP/EUR@2026-01-10", books("hold", "open", &[("GBP", "2026-01-10")]), true),
             ("rate:GBP,USD/EUR@2026-01-10", books("hold", "open", &[("GBP", "2026-01-10")]), false),

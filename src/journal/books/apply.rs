@@ -4,7 +4,7 @@
 
 use sqlx::{PgConnection, PgPool};
 
-use super::{BooksError, missing};
+use super::BooksError;
 use crate::domain::books::{Books, Mistake, Plan};
 use crate::domain::ids::TenantId;
 use crate::journal::held::free_by_books;
@@ -59,7 +59,8 @@ pub async fn outlook(pool: &PgPool, source: &str) -> Result<Outlook, BooksError>
 
 /// A version that this program cannot read any more may still be replaced; then everything counts as added.
 fn difference(in_force: &str, books: &Books) -> Plan {
-    Plan::between(Books::parse(in_force, 0).ok().as_ref(), books)
+    let before = Books::parse(in_force, 0).ok().filter(|before| before.tenant_id == books.tenant_id);
+    Plan::between(before.as_ref(), books)
 }
 
 /// Puts a books file in force, whatever it replaces.
@@ -130,7 +131,7 @@ async fn release_rest(pool: &PgPool, books: &Books, version: i32, first: u64) ->
 /// Locks the tenant's head and returns the version in force with its source; none for a tenant whose head this makes.
 async fn lock_version(db: &mut PgConnection, tenant: &TenantId) -> Result<Option<(i32, String)>, BooksError> {
     let Some(current) = heads::lock_or_make(&mut *db, tenant).await? else { return Ok(None) };
-    let source = store::source(db, tenant, current).await?.ok_or_else(|| missing(tenant, current))?;
+    let source = store::source(db, tenant, current).await?;
     Ok(Some((current, source)))
 }
 

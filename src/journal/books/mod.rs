@@ -31,8 +31,39 @@ pub enum BooksError {
     Sql(#[from] sqlx::Error),
 }
 
+/// A tenant's books in force, as this program finds them.
+#[derive(Debug, Clone)]
+pub enum Shelved {
+    Read(Arc<Books>),
+    /// The version in force, and why it cannot be read: by this program, or by any.
+    Unreadable {
+        version: i32,
+        why: Arc<str>,
+    },
+}
+
+impl Shelved {
+    #[must_use]
+    pub fn books(&self) -> Option<&Arc<Books>> {
+        match self {
+            Self::Read(books) => Some(books),
+            Self::Unreadable { .. } => None,
+        }
+    }
+
+    /// Tells whether this says nothing new about books that cannot be read.
+    fn is_known(&self, before: Option<&Self>) -> bool {
+        match (self, before) {
+            (Self::Unreadable { version, why }, Some(Self::Unreadable { version: other, why: before })) => {
+                (version, why) == (other, before)
+            }
+            (Self::Read(_) | Self::Unreadable { .. }, _) => false,
+        }
+    }
+}
+
 /// The books of all tenants at one moment.
-pub type BooksView = Arc<HashMap<TenantId, Arc<Books>>>;
+pub type BooksView = Arc<HashMap<TenantId, Shelved>>;
 
 /// Compiled books of all tenants. Cloning shares them.
 #[derive(Clone, Default)]
@@ -52,32 +83,47 @@ impl BooksShelf {
     /// # Errors
     /// The database is away.
     pub async fn refresh(&self, postgres: &Postgres) -> Result<bool, BooksError> {
-        let (tenants, versions): (Vec<String>, Vec<i32>) =
-            self.view().iter().map(|(tenant, books)| (tenant.as_str().to_owned(), books.version)).unzip();
+        let view = self.view();
+        // What cannot be read is looked at every time: somebody may mend it where it stands.
+        let read = |(tenant, shelved): (&TenantId, &Shelved)| Some((tenant.to_string(), shelved.books()?.version));
+        let (read, versions): (Vec<String>, Vec<i32>) = view.iter().filter_map(read).unzip();
+        let tenants: Vec<String> = view.keys().map(ToString::to_string).collect();
         let (newer, gone) = postgres
             .run(REFRESH, async |db| -> Result<_, sqlx::Error> {
-                Ok((store::newer(&mut *db, &tenants, &versions).await?, store::gone(db, &tenants).await?))
+                Ok((store::newer(&mut *db, &read, &versions).await?, store::gone(db, &tenants).await?))
             })
             .await?;
         if newer.is_empty() && gone.is_empty() {
             return Ok(false);
         }
-        let mut books = self.view().as_ref().clone();
+        let mut books = view.as_ref().clone();
         let mut changed = !gone.is_empty();
         // A restored database may not know a tenant any more.
         books.retain(|tenant, _| !gone.iter().any(|gone| gone == tenant.as_str()));
         for BooksSource { tenant_id, version, source } in newer {
-            let compiled = match stored(&tenant_id, version, &source) {
-                Ok(compiled) => compiled,
-                // One tenant's trouble is not everybody's: its old books stay, its events wait for new ones.
-                Err(error) => {
-                    tracing::error!(error = %error, "books in the database cannot be used");
-                    continue;
-                }
+            // A head under a name that is no tenant's: no event has it.
+            let Ok(tenant) = TenantId::parse(&tenant_id) else { continue };
+            let shelved = match compiled(&tenant, version, &source) {
+                Ok(compiled) => Shelved::Read(Arc::new(compiled)),
+                Err(why) => Shelved::Unreadable { version, why: why.into() },
             };
-            tracing::info!(tenant.id = %compiled.tenant_id, books.version = version, "using version {version} of the books of {}", compiled.tenant_id);
-            books.insert(compiled.tenant_id.clone(), Arc::new(compiled));
+            if shelved.is_known(books.get(&tenant)) {
+                continue;
+            }
+            match &shelved {
+                Shelved::Read(_) => {
+                    tracing::info!(tenant.id = %tenant, books.version = version, "using version {version} of the books of {tenant}");
+                }
+                // One tenant's trouble is not everybody's: its events wait for books that can be read.
+                Shelved::Unreadable { why, .. } => {
+                    tracing::error!(tenant.id = %tenant, books.version = version, error = %why, "the books in force cannot be read; events of {tenant} are held");
+                }
+            }
+            books.insert(tenant, shelved);
             changed = true;
+        }
+        if !changed {
+            return Ok(false);
         }
         if let Ok(mut current) = self.current.write() {
             *current = Arc::new(books);
@@ -94,19 +140,24 @@ pub async fn in_force(db: &mut PgConnection, tenant: &TenantId) -> Result<Option
     let Some(StoredBooks { version, source, .. }) = store::read(db, tenant.as_str(), None).await? else {
         return Ok(None);
     };
-    stored(tenant.as_str(), version, &source).map(Some)
-}
-
-/// The error of a version that a head names and that is not there.
-pub(super) fn missing(tenant: &TenantId, version: i32) -> BooksError {
-    BooksError::Stored { tenant: tenant.to_string(), version, first: "it is missing".to_owned() }
+    stored(tenant, version, &source).map(Some)
 }
 
 /// Books that were checked when they were applied.
-pub(super) fn stored(tenant: &str, version: i32, source: &str) -> Result<Books, BooksError> {
-    Books::parse(source, version).map_err(|mistakes| BooksError::Stored {
-        tenant: tenant.to_owned(),
-        version,
-        first: mistakes.first().map(ToString::to_string).unwrap_or_default(),
-    })
+pub(super) fn stored(tenant: &TenantId, version: i32, source: &str) -> Result<Books, BooksError> {
+    let unreadable = |first| BooksError::Stored { tenant: tenant.to_string(), version, first };
+    compiled(tenant, version, source).map_err(unreadable)
+}
+
+/// A stored version, compiled, or what is wrong with it. A version that a head names and that is not there is an empty text.
+fn compiled(tenant: &TenantId, version: i32, source: &str) -> Result<Books, String> {
+    if source.is_empty() {
+        return Err("it is missing".to_owned());
+    }
+    let first = |mistakes: Vec<Mistake>| mistakes.first().map(ToString::to_string).unwrap_or_default();
+    let books = Books::parse(source, version).map_err(first)?;
+    if books.tenant_id != *tenant {
+        return Err(format!("it has the books of {}", books.tenant_id));
+    }
+    Ok(books)
 }

@@ -14,7 +14,7 @@ use crate::domain::ids::{EventId, EventType, TenantId};
 use crate::domain::json;
 use crate::domain::operator::Operator;
 use crate::domain::receipt::Receipt;
-use crate::journal::books::{BooksError, missing, stored};
+use crate::journal::books::{BooksError, stored};
 use crate::platform::time;
 use crate::store;
 use crate::store::journal::known;
@@ -78,8 +78,8 @@ pub async fn revert(pool: &PgPool, tenant: &TenantId, seq: i64, operator: &Opera
 }
 
 async fn books_in_force(db: &mut PgConnection, tenant: &TenantId, version: i32) -> Result<Books, RevertError> {
-    let source = store::books::source(db, tenant, version).await?.ok_or_else(|| missing(tenant, version))?;
-    Ok(stored(tenant.as_str(), version, &source)?)
+    let source = store::books::source(db, tenant, version).await?;
+    Ok(stored(tenant, version, &source)?)
 }
 
 /// The operator's act in the place of an event: its id is unique, its hash covers who, what and why.
