@@ -10,7 +10,7 @@ use sqlx::PgConnection;
 
 use super::Pipeline;
 use super::lane::Baton;
-use super::map::Share;
+use super::map::{LINES_AT_ONCE_MAX, Share, lines_of};
 use crate::intake::Lane;
 use crate::journal::{Committed, Heads, PreparedBatch, PreparedError, post_early, post_prepared, prepare};
 use crate::outbox;
@@ -87,7 +87,7 @@ impl Pipeline {
         let may = self.poster.ahead.may_prepare();
         let mut known = !self.poster.ahead.with(|state| state.unsure);
         for share in shares {
-            if may {
+            if may && share.items.as_deref().is_some_and(|items| lines_of(items) <= LINES_AT_ONCE_MAX) {
                 let expected = |tenant: &_| self.poster.ahead.with(|state| state.heads.get(tenant).cloned());
                 share.prepared = prepare(&mut share.items, expected).map(Box::new);
             }

@@ -15,6 +15,10 @@ use crate::domain::waits_for::WaitsFor;
 use crate::journal::books::{BooksShelf, Shelved};
 use crate::journal::{Arrival, Item, ItemFacts, PreparedBatch, Step};
 
+/// The lines of one transaction, or those of one entry: two of the largest entries. Hashing and writing them takes tens of milliseconds, for which everybody
+/// else waits; a batch of usual events has a tenth of them.
+pub(super) const LINES_AT_ONCE_MAX: usize = 20_000;
+
 /// The mapper of events.
 pub(super) struct Mapper {
     pub books: BooksShelf,
@@ -116,6 +120,15 @@ fn share_of(event: &Event<'_>, posters: usize) -> usize {
     let tenant = event.read.as_ref().map_or("", |event| event.tenant_id.as_str());
     let sum = tenant.bytes().fold(0usize, |sum, byte| sum.wrapping_mul(31).wrapping_add(usize::from(byte)));
     sum % posters
+}
+
+/// The lines that the entries of these items have together.
+pub(super) fn lines_of(items: &[Item<'_>]) -> usize {
+    let lines = items.iter().map(|item| match &item.step {
+        Step::Post { entry, .. } => entry.lines().len(),
+        Step::Reverse { .. } | Step::Ignore | Step::Fail(_) => 0,
+    });
+    lines.sum()
 }
 
 /// The share of a batch that one poster takes: events, where in the batch they stand, and what the books make of them.

@@ -8,7 +8,7 @@ use sqlx::PgConnection;
 use tokio_util::sync::CancellationToken;
 
 use super::ahead::{Ahead, POST};
-use super::map::{Share, unreadable};
+use super::map::{LINES_AT_ONCE_MAX, Share, lines_of, unreadable};
 use super::read::Event;
 use super::{Pipeline, PipelineError};
 use crate::domain::disposition::{Failure, Reason};
@@ -78,10 +78,14 @@ impl Pipeline {
     ) -> Result<Committed, PipelineError> {
         let mut outage = Outage::new(self.poster.hold);
         loop {
-            let items = match mapped.take() {
+            let mut items = match mapped.take() {
                 Some(items) => items,
                 None => self.mapper.items(events).await,
             };
+            if events.len() > 1 && lines_of(&items) > LINES_AT_ONCE_MAX {
+                let second = items.split_off(events.len() / 2);
+                return self.post_halves(lane, events, [Some(items), Some(second)], turn, stop).await;
+            }
             let (sqlstate, message) = match self.try_post(lane, items, turn, &mut outage, stop).await? {
                 Attempt::Done(posted) => return Ok(posted),
                 Attempt::Again => continue,
@@ -92,17 +96,30 @@ impl Pipeline {
                 return self.post_refusal(lane, event, failure, turn, stop).await;
             }
             // Somebody in here is refused. Halve until it is alone; the others are posted, in order.
-            let (first, second) = events.split_at(events.len() / 2);
-            let turns = turn.map(|turn| halved(turn, first));
-            let (of_first, of_second) = (turns.as_ref().map(|turns| &turns.0), turns.as_ref().map(|turns| &turns.1));
-            let mut posted = Box::pin(self.post_share(lane, first, None, of_first, stop)).await?;
-            let second = Box::pin(self.post_share(lane, second, None, of_second, stop)).await?;
-            posted.freed |= second.freed;
-            posted.verdicts.extend(second.verdicts);
-            posted.batches.extend(second.batches);
-            posted.entries.extend(second.entries);
-            return Ok(Committed { position: second.position.or(posted.position), ..posted });
+            return self.post_halves(lane, events, [None, None], turn, stop).await;
         }
+    }
+
+    /// Posts the halves of a share, one after the other, each as a share.
+    async fn post_halves<'e>(
+        &self,
+        lane: Lane,
+        events: &[&'e Event<'e>],
+        mapped: [Option<Vec<Item<'e>>>; 2],
+        turn: Option<&ReplayTurn>,
+        stop: &CancellationToken,
+    ) -> Result<Committed, PipelineError> {
+        let (first, second) = events.split_at(events.len() / 2);
+        let turns = turn.map(|turn| halved(turn, first));
+        let (of_first, of_second) = (turns.as_ref().map(|turns| &turns.0), turns.as_ref().map(|turns| &turns.1));
+        let [of_first_half, of_second_half] = mapped;
+        let mut posted = Box::pin(self.post_share(lane, first, of_first_half, of_first, stop)).await?;
+        let second = Box::pin(self.post_share(lane, second, of_second_half, of_second, stop)).await?;
+        posted.freed |= second.freed;
+        posted.verdicts.extend(second.verdicts);
+        posted.batches.extend(second.batches);
+        posted.entries.extend(second.entries);
+        Ok(Committed { position: second.position.or(posted.position), ..posted })
     }
 
     /// Writes down that PostgreSQL refuses an event. A refusal of that is trouble of the server's, to be sat out.

@@ -102,6 +102,23 @@ async fn a_few_large_events_cost_what_their_lines_cost() {
     world.invariants().await;
 }
 
+/// All are there before the service is, so that one batch has them. What it writes in one transaction keeps everybody else waiting.
+#[tokio::test(flavor = "multi_thread")]
+async fn a_batch_of_large_entries_is_posted_in_parts() {
+    let world = World::with("parts", Setup { tenants: &["acme"], ..Setup::default() }).await;
+    world.apply_books(&format!("{}{RULES}", books("globex"))).await;
+    let messages: Vec<Message> = (0..8).map(|n| costs(&format!("plain-{n}"), "billing.costs.plain")).collect();
+    world.publish(&messages).await;
+    world.publish(&[order("behind")]).await;
+    let mut run = world.run().await;
+    wait_until("all are posted", async || same(world.count("select count(*) from fis_journal_entry").await, 9)).await;
+    let most = "select max(lines) from (select count(*) as lines from fis_journal_line group by xmin::text) written";
+    let most = world.count(most).await;
+    assert!(most <= 20_000, "{most} lines in one transaction");
+    world.rest(&mut run).await;
+    world.invariants().await;
+}
+
 /// Compares every item with every other: there is no short way, and it is no entry.
 #[tokio::test(flavor = "multi_thread")]
 async fn an_event_that_takes_too_many_steps_is_a_letter_that_says_where() {
