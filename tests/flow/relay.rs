@@ -8,6 +8,7 @@ use lapin::types::FieldTable;
 
 use crate::support::broker::{AUDIT, FINANCE};
 use crate::support::events::{order, order_of};
+use crate::support::process::Run;
 use crate::support::wait::{same, wait_until, wait_within};
 use crate::support::world::{Setup, World};
 
@@ -109,9 +110,9 @@ async fn after_a_refusal_the_relay_goes_on_with_a_new_channel() {
     world.invariants().await;
 }
 
-/// The owner's queue is somebody's who does not relay, until `leave`.
-async fn nobody_relays(world: &World, leave: impl Future<Output = ()>) {
-    let mut run = world.run().await;
+/// Runs while the owner's queue is somebody's who does not relay, until that is told.
+async fn told_that_nobody_relays(world: &World) -> Run {
+    let run = world.run().await;
     world.publish(&[order("evt")]).await;
     wait_within("it says that nobody relays", Duration::from_secs(90), async || {
         let (status, body) = run.get("/readyz").await;
@@ -119,7 +120,10 @@ async fn nobody_relays(world: &World, leave: impl Future<Output = ()>) {
     })
     .await;
     assert_eq!(run.log().matches("nobody relays").count(), 1, "one warning");
-    leave.await;
+    run
+}
+
+async fn relays_again(world: &World, mut run: Run) {
     run.ready().await;
     world.rest(&mut run).await;
     world.invariants().await;
@@ -132,7 +136,9 @@ async fn a_feed_that_a_stranger_keeps_from_leaving_is_told() {
     let channel = stranger.create_channel().await.unwrap();
     let options = QueueDeclareOptions { exclusive: true, ..QueueDeclareOptions::default() };
     channel.queue_declare("fis.relay.owner".into(), options, FieldTable::default()).await.unwrap();
-    nobody_relays(&world, async { stranger.close(200, "bye".into()).await.unwrap() }).await;
+    let run = told_that_nobody_relays(&world).await;
+    stranger.close(200, "bye".into()).await.unwrap();
+    relays_again(&world, run).await;
 }
 
 #[tokio::test(flavor = "multi_thread")]
@@ -140,5 +146,7 @@ async fn a_feed_that_a_durable_queue_keeps_from_leaving_is_told() {
     let world = World::new("stray_owner").await;
     let stray = world.management.object_path("queues", "fis.relay.owner");
     world.management.put_json(&stray, &serde_json::json!({"durable": true})).await.unwrap();
-    nobody_relays(&world, async { world.management.delete(&stray).await.unwrap() }).await;
+    let run = told_that_nobody_relays(&world).await;
+    world.management.delete(&stray).await.unwrap();
+    relays_again(&world, run).await;
 }

@@ -109,7 +109,7 @@ impl Connection {
     /// The user who is logged in.
     #[must_use]
     pub fn user(&self) -> String {
-        self.inner.status().username()
+        self.link.status().username()
     }
 
     #[must_use]
