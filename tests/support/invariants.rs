@@ -159,8 +159,12 @@ impl World {
                 Some(((tenant.clone()?, event.clone()?, hash.clone()?), reason.as_str()))
             })
             .collect();
-        let dead: HashMap<(&str, &[u8]), &str> =
-            dead.iter().map(|(key, body, reason, ..)| ((key.as_str(), body.as_slice()), reason.as_str())).collect();
+        // Of a body that no event could have, a letter keeps the beginning, which may be another message's whole body.
+        let is_cut = |body: &[u8], reason: &str| body.len() == BODY_BYTES_MAX && reason == "too_large";
+        let dead: HashMap<(&str, &[u8], bool), &str> = dead
+            .iter()
+            .map(|(key, body, reason, ..)| ((key.as_str(), body.as_slice(), is_cut(body, reason)), reason.as_str()))
+            .collect();
         let published = self.published.lock().unwrap().clone();
         published
             .into_iter()
@@ -173,9 +177,8 @@ impl World {
                 }
                 // PostgreSQL cannot store NUL.
                 let routing_key = message.routing_key.replace('\0', "\u{fffd}");
-                // Of a body that no event could have, a letter keeps the beginning.
                 let kept = message.body.get(..BODY_BYTES_MAX).unwrap_or(&message.body);
-                let letter = dead.get(&(routing_key.as_str(), kept));
+                let letter = dead.get(&(routing_key.as_str(), kept, kept.len() < message.body.len()));
                 if let Some(reason) = letter.or_else(|| ended_together.get(&key?)) {
                     places.push(format!("rejected {reason}"));
                 }
