@@ -16,7 +16,7 @@ use crate::shared::CHART;
 use crate::table::verdicts;
 
 /// Reasons that only the ledger, the broker or the configuration of tenants can give; `tests/flow` has them.
-const OF_THE_LEDGER: [Reason; 8] = [
+const OF_THE_LEDGER: [Reason; 9] = [
     Reason::UnknownTenant,
     Reason::TenantNotAllowed,
     Reason::IdempotencyConflict,

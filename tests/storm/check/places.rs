@@ -7,6 +7,9 @@ use crate::model::{Case, Entry, Fate, Meaning, Script, Variant};
 use crate::publisher::Sent;
 use crate::snapshot::{EntryRow, LetterRow, Snapshot};
 
+/// The largest body that an event may have, by the contract.
+const BODY_BYTES_MAX: usize = 256 * 1024;
+
 struct Places<'a> {
     script: &'a Script,
     snapshot: &'a Snapshot,
@@ -190,7 +193,9 @@ impl<'a> Places<'a> {
 
     fn found(&self, message: usize) -> Vec<&'a LetterRow> {
         let message = &self.script.messages[message];
-        self.letters.get(&(message.routing_key.as_str(), message.body.as_slice())).cloned().unwrap_or_default()
+        // Of a body that no event may have, a letter keeps the beginning.
+        let kept = message.body.get(..BODY_BYTES_MAX).unwrap_or(&message.body);
+        self.letters.get(&(message.routing_key.as_str(), kept)).cloned().unwrap_or_default()
     }
 
     fn dead(&mut self, message: usize, reasons: &[&str], case: Option<usize>) {
