@@ -7,7 +7,8 @@ use crate::model::{Fate, Meaning};
 use crate::script::Writer;
 
 const ORDER: &str = "ecommerce.order.completed";
-const BODY_BYTES_MAX: usize = 256 * 1024;
+/// The largest body of an event, and all that a letter keeps of a larger one.
+pub const BODY_BYTES_MAX: usize = 256 * 1024;
 
 pub fn one(writer: &mut Writer) {
     let tenant = writer.tenant();

@@ -4,11 +4,9 @@ use std::collections::{HashMap, HashSet};
 
 use super::Breach;
 use crate::model::{Case, Entry, Fate, Meaning, Script, Variant};
+use crate::poison::BODY_BYTES_MAX;
 use crate::publisher::Sent;
 use crate::snapshot::{EntryRow, LetterRow, Snapshot};
-
-/// The largest body that an event may have, by the contract.
-const BODY_BYTES_MAX: usize = 256 * 1024;
 
 struct Places<'a> {
     script: &'a Script,
@@ -193,7 +191,6 @@ impl<'a> Places<'a> {
 
     fn found(&self, message: usize) -> Vec<&'a LetterRow> {
         let message = &self.script.messages[message];
-        // Of a body that no event may have, a letter keeps the beginning.
         let kept = message.body.get(..BODY_BYTES_MAX).unwrap_or(&message.body);
         self.letters.get(&(message.routing_key.as_str(), kept)).cloned().unwrap_or_default()
     }
