@@ -279,7 +279,7 @@ impl World {
             (
                 "replays that are done and not decided, or count what is not theirs",
                 "select count(*) from fis_replay
-                  where (state = 'done') <> (decided = letters and state <> 'chosen' and letters > 0) and state <> 'stopped'
+                  where (state = 'done') <> (decided = letters and state <> 'chosen') and state <> 'stopped'
                      or skipped + failed > decided",
             ),
             (
