@@ -4,15 +4,13 @@
 //! posted, while that other one posts, and moved to the end of the chain in its turn.
 
 use std::sync::{Mutex, PoisonError};
-use std::time::Duration;
 
 use sqlx::PgConnection;
 
 use super::Pipeline;
-use super::lane::Baton;
 use super::map::{LINES_AT_ONCE_MAX, Share, lines_of};
 use crate::intake::Lane;
-use crate::journal::{Committed, Heads, PreparedBatch, PreparedError, post_early, post_prepared, prepare};
+use crate::journal::{Committed, Heads, PreparedBatch, PreparedError, post_prepared, prepare};
 use crate::outbox;
 use crate::platform::health::Part;
 use crate::platform::metrics;
@@ -25,9 +23,6 @@ pub(super) const POST: Work = Work::often("journal.post");
 /// So many batches are not prepared after one that was prepared in vain: an event was posted that Redis has forgotten, and the next
 /// prepared batches might be in vain too.
 const REST: u32 = 16;
-/// The time for which a step of a replay keeps its letters while it waits for its turn. Several batches are posted in it, unless one of them waits
-/// for these very letters.
-const GIVE_WAY: Duration = Duration::from_millis(250);
 /// Tenants whose heads are remembered; more are forgotten together.
 const TENANTS_MAX: usize = 1_000;
 
@@ -111,29 +106,6 @@ impl Pipeline {
         let post = async |db: &mut PgConnection| post_prepared(db, prepared, turn, outbox::properties_text).await;
         let posted = self.postgres.run(POST, post).await;
         drop(right);
-        self.after_prepared(posted)
-    }
-
-    /// Posts a prepared step of a replay whose letters are resolved while the batch before it is still written: of all that a letter costs, that is the
-    /// most. `None` as above.
-    pub(super) async fn post_early(
-        &self,
-        prepared: PreparedBatch,
-        turn: &ReplayTurn,
-        events: usize,
-        before: &mut Baton,
-    ) -> Option<Committed> {
-        let comes = async {
-            before.take().await.ok()?;
-            Some(self.poster.turns.wait(Lane::Inbox, events).await)
-        };
-        let comes = async { tokio::time::timeout(GIVE_WAY, comes).await.ok().flatten() };
-        let post = async |db: &mut PgConnection| post_early(db, prepared, turn, outbox::properties_text, comes).await;
-        let posted = self.postgres.run(POST, post).await;
-        self.after_prepared(posted)
-    }
-
-    fn after_prepared(&self, posted: Result<Committed, PreparedError>) -> Option<Committed> {
         match posted {
             Ok(posted) => {
                 self.health.back(Part::Postgres);

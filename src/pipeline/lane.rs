@@ -29,8 +29,6 @@ const PAUSE_MAX: Duration = Duration::from_millis(250);
 /// Passed from a batch to the one behind it. Dropped without a word where the batch failed.
 pub struct Baton {
     before: Option<oneshot::Receiver<()>>,
-    /// The batch before this one has failed.
-    is_broken: bool,
     behind: Option<oneshot::Sender<()>>,
 }
 
@@ -38,19 +36,18 @@ impl Baton {
     /// Behind the last one, in whose place it comes.
     pub fn behind(last: &mut Option<oneshot::Receiver<()>>) -> Self {
         let (sender, receiver) = oneshot::channel();
-        Self { before: last.replace(receiver), is_broken: false, behind: Some(sender) }
+        Self { before: last.replace(receiver), behind: Some(sender) }
     }
 
-    /// Waits for the batch before this one. Whoever drops the future may wait again.
+    /// Waits for the batch before this one.
     ///
     /// # Errors
     /// It failed: nothing behind it may go on.
     pub async fn take(&mut self) -> Result<(), PipelineError> {
-        if let Some(before) = &mut self.before {
-            self.is_broken = before.await.is_err();
-            self.before = None;
+        match self.before.take() {
+            None => Ok(()),
+            Some(before) => before.await.map_err(|_| PipelineError::Stopped),
         }
-        if self.is_broken { Err(PipelineError::Stopped) } else { Ok(()) }
     }
 
     pub fn pass(&mut self) {

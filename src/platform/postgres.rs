@@ -55,12 +55,6 @@ pub fn needs_a_person(error: &sqlx::Error) -> bool {
     code.is_some_and(|code| code.starts_with("28") || code.starts_with("3D"))
 }
 
-/// Tells whether a wait for a lock took longer than the session allows.
-#[must_use]
-pub fn is_lock_timeout(error: &sqlx::Error) -> bool {
-    error.as_database_error().and_then(|error| error.code()).is_some_and(|code| code == "55P03")
-}
-
 #[derive(Debug, thiserror::Error)]
 pub enum PostgresError {
     #[error("setting `database.url` must be a PostgreSQL URL such as postgres://user:password@host:5432/fis")]

@@ -66,16 +66,6 @@ pub async fn plan_anew(db: &mut PgConnection) -> Result<(), sqlx::Error> {
     Ok(())
 }
 
-/// Sets for how long this transaction waits for a lock, as PostgreSQL writes a time; returns what it was before.
-///
-/// # Errors
-/// The database is away.
-pub async fn set_lock_timeout(db: &mut PgConnection, time: &str) -> Result<String, sqlx::Error> {
-    let set = "select current_setting('lock_timeout'), set_config('lock_timeout', $1, true)";
-    let (before, _): (String, String) = sqlx::query_as(set).bind(time).fetch_one(db).await?;
-    Ok(before)
-}
-
 /// Fails in a broken transaction, so that `commit` cannot pretend: the last statement where others came behind the writing one.
 ///
 /// # Errors

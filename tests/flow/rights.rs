@@ -104,6 +104,17 @@ async fn every_table_has_its_rights_and_an_owner_that_is_not_the_service() {
     }
 }
 
+/// Whoever has the secret could make Redis say that an event is posted.
+#[tokio::test(flavor = "multi_thread")]
+async fn the_secret_of_the_ledger_is_the_services_alone() {
+    let world = World::with("ledger_secret", Setup { topology: false, tenants: &[], ..Setup::default() }).await;
+    let may = "select string_agg(role || ' ' || col, ', ' order by role, col)
+                 from unnest(array['fis_console', 'fis_reader', 'fis_service']) as role, unnest(array['id', 'secret']) as col
+                where has_column_privilege(role, 'fis_ledger', col, 'select')";
+    let may: String = sqlx::query_scalar(may).fetch_one(&world.pool).await.unwrap();
+    assert_eq!(may, "fis_console id, fis_reader id, fis_service id, fis_service secret");
+}
+
 #[tokio::test(flavor = "multi_thread")]
 async fn rights_that_were_given_by_hand_last_until_the_next_migration() {
     let world = World::with("regranted", Setup { topology: false, tenants: &[], ..Setup::default() }).await;

@@ -89,16 +89,6 @@ pub(super) async fn resolve_as_read(
     Ok(resolved.len() == days.len())
 }
 
-/// Writes down where the letters of a step are booked that were resolved before that was known for certain.
-pub(super) async fn correct(db: &mut PgConnection, came: &[Came], verdicts: &[Verdict]) -> Result<(), sqlx::Error> {
-    let booked = came.iter().zip(verdicts).filter_map(|(came, verdict)| match (came, verdict) {
-        (Came::FromLetter { copy, .. }, Verdict::Posted(receipt)) => Some((&*copy.letter_id, &*receipt.entry_id)),
-        _ => None,
-    });
-    let (ids, entries): (Vec<&str>, Vec<&str>) = booked.unzip();
-    dead_letters::set_entries(db, &ids, &entries).await
-}
-
 /// Resolves the letters whose events came to an end, lets those wait whose events are held, and parks those again whose held event made way
 /// for a copy that did not end in the books, or waits with another letter. Returns the replays of the letters that were parked again.
 pub(super) async fn settle(

@@ -17,7 +17,7 @@
 //! | 7 | `is_whole` | – | only behind 5 and 6: in a broken transaction it fails, so `commit` can not pretend |
 //!
 //! A batch that is plainly new (`prepare`) is decided before its turn, while the one before it is written: of it only 1 and 4 are
-//! sent, and whatever of 5 to 7 statement 4 asks for; of a step of a replay also `step::take_turn` and, before 4, `letters::resolve_as_read`; where nobody else is at work, that even before 1 (`post_early`). Where the heads are not as they were expected, its entries are put behind them;
+//! sent, and whatever of 5 to 7 statement 4 asks for; of a step of a replay also `step::take_turn` and, before 4, `letters::resolve_as_read`. Where the heads are not as they were expected, its entries are put behind them;
 //! where the books changed, or the unique index knows an event, nothing is written and the batch goes the whole way.
 //!
 //! A batch has the same result as its events posted one by one in delivery order. Several instances may post at once: a
@@ -44,7 +44,7 @@ pub use item::{Came, Item, ItemFacts, KeptMessage, Source, Step};
 pub use plan::{LedgerView, Plan};
 pub use post::{PostError, Rehearsal, post, rehearse};
 pub use prepare::{Heads, PreparedBatch, prepare};
-pub use prepared::{PreparedError, post_early, post_prepared};
+pub use prepared::{PreparedError, post_prepared};
 pub use received::{Arrival, Counts, Reception};
 pub use revert::{RevertError, revert};
 pub use verdict::Verdict;

@@ -49,13 +49,6 @@ impl PreparedBatch {
         &self.after
     }
 
-    /// Tells whether its letters may be resolved before the batch has the head: none was edited. The record of an edit names the entry, and cannot be
-    /// corrected.
-    #[must_use]
-    pub fn may_be_early(&self) -> bool {
-        self.came.iter().all(|came| matches!(came, Came::FromLetter { copy, .. } if copy.edit_no.is_none()))
-    }
-
     /// Moves the batch behind the heads as they are. `None`: the books changed, or a tenant is gone.
     pub(super) fn behind(self, heads: BTreeMap<TenantId, LockedHead>) -> Option<Self> {
         let version = |heads: &BTreeMap<TenantId, LockedHead>, tenant| heads.get(tenant).map(|head| head.books_version);

@@ -12,7 +12,6 @@ use super::plan::{LedgerView, Plan};
 use super::post::commit;
 use super::prepare::{Decided, PreparedBatch};
 use crate::domain::ids::TenantId;
-use crate::platform::postgres::is_lock_timeout;
 use crate::store::held::HeldContent;
 use crate::store::outbox::PropertiesText;
 use crate::store::received::Outcome;
@@ -42,70 +41,15 @@ pub async fn post_prepared(
     let started = Instant::now();
     let waited = turn.is_some() || draft.came.iter().any(Came::waited);
     let mut transaction = db.begin().await?;
-    let written = write_prepared(&mut transaction, draft, turn, None, properties).await;
+    let written = write_prepared(&mut transaction, draft, turn, properties).await;
     commit(transaction, written, waited, started).await
 }
 
-/// The wait for a head, of a step that has its letters already. Whoever has the head and wants one of the letters waits no longer for it.
-const GIVE_WAY: &str = "250ms";
-
-/// Posts a step of a replay that was decided ahead, and resolves its letters while others still post: before `turn_comes`, and before the
-/// head is locked. That is the other way round than everybody else does it. So the step waits for neither for long: it gives its letters
-/// back, and is posted as any other. `turn_comes` leaves the right to post, or nothing where it took too long.
-///
-/// # Errors
-/// As `post_prepared`.
-pub async fn post_early<R>(
-    db: &mut PgConnection,
-    mut draft: PreparedBatch,
-    turn: &ReplayTurn,
-    properties: PropertiesText,
-    turn_comes: impl Future<Output = Option<R>>,
-) -> Result<Committed, PreparedError> {
-    let started = Instant::now();
-    let mut transaction = db.begin().await?;
-    let resolved = resolve_early(&mut transaction, &mut draft, turn).await;
-    let mut right = None;
-    let written = match resolved {
-        Ok(lock_timeout) => {
-            right = turn_comes.await;
-            match &right {
-                Some(_) => write_prepared(&mut transaction, draft, Some(turn), Some(&lock_timeout), properties).await,
-                None => Err(PreparedError::Stale),
-            }
-        }
-        Err(error) => Err(error),
-    };
-    let committed = commit(transaction, written, true, started).await;
-    drop(right);
-    committed.map_err(|error| match error {
-        PreparedError::Sql(sql) if is_lock_timeout(&sql) => PreparedError::Stale,
-        error => error,
-    })
-}
-
-/// Resolves the letters of a step before its turn. Returns the session's own time to wait for a lock.
-async fn resolve_early(
-    db: &mut PgConnection,
-    draft: &mut PreparedBatch,
-    turn: &ReplayTurn,
-) -> Result<String, PreparedError> {
-    let lock_timeout = store::set_lock_timeout(&mut *db, GIVE_WAY).await?;
-    step::sign(&mut *db, turn).await?;
-    let PreparedBatch { came, decided: Decided { verdicts, plan, now, .. }, .. } = draft;
-    match letters::resolve_as_read(db, came, verdicts, &mut plan.counts, turn.replay_id, *now).await? {
-        true => Ok(lock_timeout),
-        false => Err(PreparedError::Stale),
-    }
-}
-
-/// The statements of the phase table for a batch that was decided ahead, without begin and commit. `resolved`: the letters of the step are
-/// resolved already, and the time to wait for a lock is to be set back to this.
+/// The statements of the phase table for a batch that was decided ahead, without begin and commit.
 async fn write_prepared(
     db: &mut PgConnection,
     draft: PreparedBatch,
     turn: Option<&ReplayTurn>,
-    resolved: Option<&str>,
     properties: PropertiesText,
 ) -> Result<Committed, PreparedError> {
     let tenants: Vec<&str> = draft.before.keys().map(TenantId::as_str).collect();
@@ -117,21 +61,11 @@ async fn write_prepared(
         if !step::take_turn(&mut *db, turn).await? {
             return Err(PreparedError::Stale);
         }
+        step::sign(&mut *db, turn).await?;
         let Decided { verdicts, plan, now, .. } = &mut decided;
-        match resolved {
-            Some(lock_timeout) => {
-                store::set_lock_timeout(&mut *db, lock_timeout).await?;
-                if moved {
-                    letters::correct(&mut *db, &came, verdicts).await?;
-                }
-            }
-            None => {
-                step::sign(&mut *db, turn).await?;
-                let counts = &mut plan.counts;
-                if !letters::resolve_as_read(&mut *db, &came, verdicts, counts, turn.replay_id, *now).await? {
-                    return Err(PreparedError::Stale);
-                }
-            }
+        let counts = &mut plan.counts;
+        if !letters::resolve_as_read(&mut *db, &came, verdicts, counts, turn.replay_id, *now).await? {
+            return Err(PreparedError::Stale);
         }
     }
     if !remove_held_as_read(&mut *db, &came, &mut decided.plan).await? {

@@ -45,7 +45,7 @@ impl Inbox {
         event.due_at = due_at;
         crash_point(crash_points::INBOX_READ);
         let mut road = Road::default();
-        self.travel(&mut road, Batch::cut(vec![waiting(event)], None, 1, false), stop).await;
+        self.travel(&mut road, Batch::cut(vec![waiting(event)], None, 1), stop).await;
         road.end().await?;
         Ok(true)
     }

@@ -222,7 +222,7 @@ impl Inbox {
             let messages: Vec<WaitingMessage> = due.into_iter().map(waiting).collect();
             if !messages.is_empty() {
                 crash_point(crash_points::INBOX_READ);
-                going &= self.travel(&mut road, Batch::cut(messages, None, size, is_free), stop).await;
+                going &= self.travel(&mut road, Batch::cut(messages, None, size), stop).await;
             }
         }
         road.end().await?;
@@ -274,10 +274,9 @@ impl Inbox {
             };
             at = turn.to;
             // The verdicts of a step are waited for where they decide about the next one.
-            let is_free = is_free && canary.is_none() && replay.rate.is_none();
-            going = is_free && at < replay.letters && !stop.is_cancelled();
+            going = is_free && canary.is_none() && replay.rate.is_none() && at < replay.letters && !stop.is_cancelled();
             let messages: Vec<WaitingMessage> = messages.into_iter().map(replayed).collect();
-            if !self.travel(&mut road, Batch::cut(messages, Some(turn), size, is_free), stop).await {
+            if !self.travel(&mut road, Batch::cut(messages, Some(turn), size), stop).await {
                 break;
             }
         }

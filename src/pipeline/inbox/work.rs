@@ -34,14 +34,12 @@ pub(super) struct Batch {
     messages: Vec<WaitingMessage>,
     /// The step of a replay that it is.
     turn: Option<ReplayTurn>,
-    /// Nobody else is at work, and the verdicts of the step decide about no other one.
-    is_free: bool,
 }
 
 impl Batch {
     /// Cuts what was read into batches of at most `size`. A step is cut behind the place of a batch's last letter, so that each batch is a
     /// step of its own.
-    pub fn cut(messages: Vec<WaitingMessage>, turn: Option<ReplayTurn>, size: usize, is_free: bool) -> Vec<Self> {
+    pub fn cut(messages: Vec<WaitingMessage>, turn: Option<ReplayTurn>, size: usize) -> Vec<Self> {
         let mut batches = Vec::new();
         let mut rest = messages;
         let mut from = turn.as_ref().map_or(0, |turn| turn.from);
@@ -50,7 +48,7 @@ impl Batch {
             let border = if behind.is_empty() { None } else { rest.last().and_then(|message| message.place) };
             let own = turn.as_ref().map(|turn| ReplayTurn { from, to: border.unwrap_or(turn.to), ..turn.clone() });
             from = own.as_ref().map_or(0, |own| own.to);
-            batches.push(Self { messages: std::mem::replace(&mut rest, behind), turn: own, is_free });
+            batches.push(Self { messages: std::mem::replace(&mut rest, behind), turn: own });
             if rest.is_empty() {
                 return batches;
             }
@@ -149,23 +147,11 @@ impl Pipeline {
         if self.prepare(&mut shares) {
             prepared.pass();
         }
-        let early = match (&batch.turn, shares.as_mut_slice()) {
-            (Some(turn), [share]) if batch.is_free => match share.prepared.take_if(|step| step.may_be_early()) {
-                Some(step) => self.post_early(*step, turn, events.len(), posting).await,
-                None => None,
-            },
-            _ => None,
-        };
-        let mut posted = match early {
-            Some(posted) => posted,
-            None => {
-                posting.take().await?;
-                if mutant(mutants::INBOX_REMOVED_EARLY) {
-                    self.remove_early(batch).await;
-                }
-                self.post(Lane::Inbox, shares, batch.turn.as_ref(), stop).await?
-            }
-        };
+        posting.take().await?;
+        if mutant(mutants::INBOX_REMOVED_EARLY) {
+            self.remove_early(batch).await;
+        }
+        let mut posted = self.post(Lane::Inbox, shares, batch.turn.as_ref(), stop).await?;
         prepared.pass();
         posting.pass();
         let is_same_ledger = self.postgres.connections() == connections;

@@ -16,5 +16,5 @@ pub use posting::{
 pub use read::{EventLetter, Letter, Sort, Whole, list, lock_chosen, of_event, prunable, whole, whole_page};
 pub use write::{
     Ended, LetterRow, Moved, Resolved, Written, discard, hold, insert_unrecorded, park_again, prune, resolve,
-    set_deliveries, set_entries, supersede, upsert_given_up, upsert_rejected,
+    set_deliveries, supersede, upsert_given_up, upsert_rejected,
 };

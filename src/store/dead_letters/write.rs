@@ -278,24 +278,6 @@ pub async fn resolve(
     rows.iter().map(resolved).collect()
 }
 
-/// Writes down where letters are booked that this transaction has resolved.
-///
-/// # Errors
-/// The database is away.
-pub async fn set_entries(db: &mut PgConnection, ids: &[&str], entries: &[&str]) -> Result<(), sqlx::Error> {
-    sqlx::query(
-        "update fis_dead_letter d
-            set entry_id = booked.entry_id
-           from unnest($1::text[], $2::text[]) as booked (id, entry_id)
-          where d.id = booked.id",
-    )
-    .bind(ids)
-    .bind(entries)
-    .execute(db)
-    .await?;
-    Ok(())
-}
-
 /// A letter that made way for an entry from another message.
 #[derive(Debug)]
 pub struct Moved {
