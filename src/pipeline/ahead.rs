@@ -4,17 +4,19 @@
 //! posted, while that other one posts, and moved to the end of the chain in its turn.
 
 use std::sync::{Mutex, PoisonError};
+use std::time::Duration;
 
 use sqlx::PgConnection;
 
 use super::Pipeline;
+use super::lane::Baton;
 use super::map::{LINES_AT_ONCE_MAX, Share, lines_of};
 use crate::intake::Lane;
-use crate::journal::{Committed, Heads, PreparedBatch, PreparedError, post_prepared, prepare};
+use crate::journal::{Committed, Heads, PreparedBatch, PreparedError, post_prepared, post_step_ahead, prepare};
 use crate::outbox;
 use crate::platform::health::Part;
 use crate::platform::metrics;
-use crate::platform::postgres::{Fault, Work};
+use crate::platform::postgres::{Fault, Work, is_lock_taken};
 use crate::store::replays::step::ReplayTurn;
 
 /// The posting transaction; batches that were prepared and others take turns on one connection.
@@ -23,6 +25,9 @@ pub(super) const POST: Work = Work::often("journal.post");
 /// So many batches are not prepared after one that was prepared in vain: an event was posted that Redis has forgotten, and the next
 /// prepared batches might be in vain too.
 const REST: u32 = 16;
+/// The longest wait of a step that holds its letters already for the right to post. Somebody who posts may want one of those letters, and is
+/// waited for by the step itself: then the step gives them back.
+const STEP_WAITS_MAX: Duration = Duration::from_millis(250);
 /// Tenants whose heads are remembered; more are forgotten together.
 const TENANTS_MAX: usize = 1_000;
 
@@ -106,6 +111,32 @@ impl Pipeline {
         let post = async |db: &mut PgConnection| post_prepared(db, prepared, turn, outbox::properties_text).await;
         let posted = self.postgres.run(POST, post).await;
         drop(right);
+        self.learn_from(posted)
+    }
+
+    /// Posts a prepared step of a replay whose letters are resolved while the batch before it is posted. `None`: as in `post_prepared`.
+    /// The baton is taken where something was posted, and else may be.
+    pub(super) async fn post_step_ahead(
+        &self,
+        prepared: PreparedBatch,
+        turn: &ReplayTurn,
+        events: usize,
+        posting: &mut Baton,
+    ) -> Option<Committed> {
+        let right = async {
+            let right = async {
+                posting.take().await.ok()?;
+                Some(self.poster.turns.wait(Lane::Inbox, events).await)
+            };
+            tokio::time::timeout(STEP_WAITS_MAX, right).await.ok().flatten()
+        };
+        let post =
+            async |db: &mut PgConnection| post_step_ahead(db, prepared, turn, outbox::properties_text, right).await;
+        let posted = self.postgres.run(POST, post).await;
+        self.learn_from(posted)
+    }
+
+    fn learn_from(&self, posted: Result<Committed, PreparedError>) -> Option<Committed> {
         match posted {
             Ok(posted) => {
                 self.health.back(Part::Postgres);
@@ -118,6 +149,7 @@ impl Pipeline {
                 self.poster.ahead.in_vain();
                 // The breaker need not wait for the second attempt to fail as well.
                 if let PreparedError::Sql(sql) = &error
+                    && !is_lock_taken(sql)
                     && let Fault::Away(why) = Fault::of(sql)
                 {
                     self.health.away(Part::Postgres, &why);

@@ -39,15 +39,16 @@ impl Baton {
         Self { before: last.replace(receiver), behind: Some(sender) }
     }
 
-    /// Waits for the batch before this one.
+    /// Waits for the batch before this one. Who gives up waiting may wait again.
     ///
     /// # Errors
     /// It failed: nothing behind it may go on.
     pub async fn take(&mut self) -> Result<(), PipelineError> {
-        match self.before.take() {
-            None => Ok(()),
-            Some(before) => before.await.map_err(|_| PipelineError::Stopped),
-        }
+        let Some(before) = &mut self.before else { return Ok(()) };
+        let passed = before.await;
+        // Whoever asks again hears the same: of a sender that is gone nobody hears anything but that.
+        self.before = passed.is_err().then(|| oneshot::channel().1);
+        passed.map_err(|_| PipelineError::Stopped)
     }
 
     pub fn pass(&mut self) {

@@ -48,6 +48,13 @@ impl Fault {
     }
 }
 
+/// Tells whether a statement ended because somebody else holds a lock: it was waited for in vain, or in a circle.
+#[must_use]
+pub fn is_lock_taken(error: &sqlx::Error) -> bool {
+    let code = error.as_database_error().and_then(|error| error.code());
+    code.is_some_and(|code| code == "55P03" || code == "40P01")
+}
+
 /// A wrong password, role or database name: waiting will not mend it.
 #[must_use]
 pub fn needs_a_person(error: &sqlx::Error) -> bool {

@@ -18,7 +18,8 @@
 //!
 //! A batch that is plainly new (`prepare`) is decided before its turn, while the one before it is written: of it only 1 and 4 are
 //! sent, and whatever of 5 to 7 statement 4 asks for; of a step of a replay also `step::take_turn` and, before 4, `letters::resolve_as_read`. Where the heads are not as they were expected, its entries are put behind them;
-//! where the books changed, or the unique index knows an event, nothing is written and the batch goes the whole way.
+//! where the books changed, or the unique index knows an event, nothing is written and the batch goes the whole way. A step of a replay
+//! that nobody else disturbs has its letters resolved before 1, while the batch before it is posted (`post_step_ahead`).
 //!
 //! A batch has the same result as its events posted one by one in delivery order. Several instances may post at once: a
 //! tenant's batches wait for each other at statement 1, and never deadlock because all take the heads in one order.
@@ -44,7 +45,7 @@ pub use item::{Came, Item, ItemFacts, KeptMessage, Source, Step};
 pub use plan::{LedgerView, Plan};
 pub use post::{PostError, Rehearsal, post, rehearse};
 pub use prepare::{Heads, PreparedBatch, prepare};
-pub use prepared::{PreparedError, post_prepared};
+pub use prepared::{PreparedError, post_prepared, post_step_ahead};
 pub use received::{Arrival, Counts, Reception};
 pub use revert::{RevertError, revert};
 pub use verdict::Verdict;

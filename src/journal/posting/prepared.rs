@@ -1,5 +1,6 @@
 //! The posting transaction of a batch that was decided ahead. Where the ledger is not as it was thought to be, nothing is written.
 
+use std::collections::BTreeMap;
 use std::time::Instant;
 
 use chrono::{DateTime, Utc};
@@ -45,6 +46,47 @@ pub async fn post_prepared(
     commit(transaction, written, waited, started).await
 }
 
+/// Posts a step of a replay that was decided ahead. Its letters are resolved first, while the batch before it is posted; then `right`, the
+/// right to post, is waited for, and given back with the result. That turns the order of locks around: letters before heads. So nobody
+/// may wait for long here: `right` has a limit, locks have one (`step::wait_briefly`), and whatever is not at hand by then is posted in the usual order.
+///
+/// # Errors
+/// As `post_prepared`; also where the heads are not as they were expected, for the letters name their entries already.
+pub async fn post_step_ahead<R>(
+    db: &mut PgConnection,
+    draft: PreparedBatch,
+    turn: &ReplayTurn,
+    properties: PropertiesText,
+    right: impl Future<Output = Option<R>>,
+) -> Result<Committed, PreparedError> {
+    let started = Instant::now();
+    let mut transaction = db.begin().await?;
+    let mut held = None;
+    let written = write_step_ahead(&mut transaction, draft, turn, properties, right, &mut held).await;
+    // The right is given back behind the commit.
+    let committed = commit(transaction, written, true, started).await;
+    drop(held);
+    committed
+}
+
+async fn write_step_ahead<R>(
+    db: &mut PgConnection,
+    mut draft: PreparedBatch,
+    turn: &ReplayTurn,
+    properties: PropertiesText,
+    right: impl Future<Output = Option<R>>,
+    held: &mut Option<R>,
+) -> Result<Committed, PreparedError> {
+    step::wait_briefly(&mut *db).await?;
+    resolve_letters(&mut *db, &mut draft, turn).await?;
+    *held = Some(right.await.ok_or(PreparedError::Stale)?);
+    let heads = lock_heads(&mut *db, &draft).await?;
+    if heads != draft.before || !step::take_turn(&mut *db, turn).await? {
+        return Err(PreparedError::Stale);
+    }
+    write_entries(db, draft, Some(turn), properties).await
+}
+
 /// The statements of the phase table for a batch that was decided ahead, without begin and commit.
 async fn write_prepared(
     db: &mut PgConnection,
@@ -52,22 +94,50 @@ async fn write_prepared(
     turn: Option<&ReplayTurn>,
     properties: PropertiesText,
 ) -> Result<Committed, PreparedError> {
-    let tenants: Vec<&str> = draft.before.keys().map(TenantId::as_str).collect();
-    let heads = heads::lock_heads(&mut *db, &tenants).await?;
+    let heads = lock_heads(&mut *db, &draft).await?;
     let moved = heads != draft.before;
-    let draft = if moved { draft.behind(heads).ok_or(PreparedError::Stale)? } else { draft };
-    let PreparedBatch { after, write, mut decided, came, .. } = draft;
+    let mut draft = if moved { draft.behind(heads).ok_or(PreparedError::Stale)? } else { draft };
     if let Some(turn) = turn {
         if !step::take_turn(&mut *db, turn).await? {
             return Err(PreparedError::Stale);
         }
-        step::sign(&mut *db, turn).await?;
-        let Decided { verdicts, plan, now, .. } = &mut decided;
-        let counts = &mut plan.counts;
-        if !letters::resolve_as_read(&mut *db, &came, verdicts, counts, turn.replay_id, *now).await? {
-            return Err(PreparedError::Stale);
-        }
+        resolve_letters(&mut *db, &mut draft, turn).await?;
     }
+    let committed = write_entries(db, draft, turn, properties).await?;
+    Ok(Committed { moved, ..committed })
+}
+
+async fn lock_heads(
+    db: &mut PgConnection,
+    draft: &PreparedBatch,
+) -> Result<BTreeMap<TenantId, heads::LockedHead>, sqlx::Error> {
+    let tenants: Vec<&str> = draft.before.keys().map(TenantId::as_str).collect();
+    heads::lock_heads(db, &tenants).await
+}
+
+/// Resolves the letters of a step, signed by its operator.
+async fn resolve_letters(
+    db: &mut PgConnection,
+    draft: &mut PreparedBatch,
+    turn: &ReplayTurn,
+) -> Result<(), PreparedError> {
+    step::sign(&mut *db, turn).await?;
+    let Decided { verdicts, plan, now, .. } = &mut draft.decided;
+    let counts = &mut plan.counts;
+    match letters::resolve_as_read(db, &draft.came, verdicts, counts, turn.replay_id, *now).await? {
+        true => Ok(()),
+        false => Err(PreparedError::Stale),
+    }
+}
+
+/// Removes what was held, writes the entries, and ends as every posting does. The heads are locked, and letters are resolved.
+async fn write_entries(
+    db: &mut PgConnection,
+    draft: PreparedBatch,
+    turn: Option<&ReplayTurn>,
+    properties: PropertiesText,
+) -> Result<Committed, PreparedError> {
+    let PreparedBatch { after, write, mut decided, came, .. } = draft;
     if !remove_held_as_read(&mut *db, &came, &mut decided.plan).await? {
         return Err(PreparedError::Stale);
     }
@@ -88,8 +158,7 @@ async fn write_prepared(
         }
     }
     let waited = Waited { turn, ..Waited::default() };
-    let committed = finish(db, decided, known, waited, Some(seen), properties).await?;
-    Ok(Committed { moved, ..committed })
+    Ok(finish(db, decided, known, waited, Some(seen), properties).await?)
 }
 
 /// Removes the held events of the batch. False: one of them is not as the inbox has read it, and nothing may be committed.

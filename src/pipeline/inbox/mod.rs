@@ -38,7 +38,7 @@ use work::{Batch, Road};
 const INBOX: Work = Work::of("pipeline.inbox");
 
 /// The interval at which the inbox looks by itself: commands of another process put something into it.
-const POLL: Duration = Duration::from_millis(500);
+const POLL: Duration = Duration::from_millis(200);
 /// An instance that has not said for so long that it lives has lost the inbox to the next one.
 const LEASE_SECONDS: i32 = 5;
 const LEASE_RENEWED: Duration = Duration::from_secs(1);

@@ -144,14 +144,27 @@ impl Pipeline {
         let (places, items) = ((0..events.len()).collect(), Some(self.mapper.items(&events).await));
         let mut shares = vec![Share { places, events: events.clone(), items, prepared: None }];
         prepared.take().await?;
-        if self.prepare(&mut shares) {
+        let is_sure = self.prepare(&mut shares);
+        if is_sure {
             prepared.pass();
         }
+        let is_free = self.poster.turns.precedence(Lane::Inbox) == Precedence::Free;
+        let step = match &mut *shares {
+            [share] if is_sure && is_free => batch.turn.as_ref().zip(share.prepared.take()),
+            _ => None,
+        };
+        let posted = match step {
+            Some((turn, step)) => self.post_step_ahead(*step, turn, events.len(), posting).await,
+            None => None,
+        };
         posting.take().await?;
         if mutant(mutants::INBOX_REMOVED_EARLY) {
             self.remove_early(batch).await;
         }
-        let mut posted = self.post(Lane::Inbox, shares, batch.turn.as_ref(), stop).await?;
+        let mut posted = match posted {
+            Some(posted) => posted,
+            None => self.post(Lane::Inbox, shares, batch.turn.as_ref(), stop).await?,
+        };
         prepared.pass();
         posting.pass();
         let is_same_ledger = self.postgres.connections() == connections;

@@ -12,6 +12,9 @@ use super::Postgres;
 /// A connection that rested for longer is asked whether it lives before it is used.
 pub(super) const IDLE_UNTESTED: Duration = Duration::from_secs(1);
 
+/// The connections that are kept for one kind of work: two pieces of it may be under way at once.
+const KEPT_MAX: usize = 2;
+
 /// The longest wait for a sign of life: longer than a disk that stalls for a moment, and short enough to try two connections before whoever asked is told
 /// that there is none.
 const PING_MAX: Duration = Duration::from_secs(2);
@@ -51,7 +54,7 @@ impl Postgres {
     /// forward; TCP cannot tell). Then the work is dropped **with** its connection, which is detached from the pool: the server rolls
     /// back when it notices, whether a commit was done is unknown, and the next try finds out. A command has no limit: its questions may take an hour.
     ///
-    /// A connection is kept (`Work::often`) only after success; one of each name at most, so that others find one while this rests.
+    /// A connection is kept (`Work::often`) only after success; two of each name at most, so that others find one while these rest.
     ///
     /// # Errors
     /// No connection could be had, the work failed, or no answer came within the limit.
@@ -81,11 +84,11 @@ impl Postgres {
 
     /// The connection that last did such work, if it still lives.
     async fn take_kept(&self, work: Work) -> Option<PoolConnection<sqlx::Postgres>> {
-        let place = |kept: &Vec<Kept>| kept.iter().position(|kept| kept.name == work.name);
+        let place = |kept: &Vec<Kept>| kept.iter().rposition(|kept| kept.name == work.name);
         let mut found = {
             let mut kept = self.kept();
             let found = place(&kept)?;
-            kept.swap_remove(found)
+            kept.remove(found)
         };
         if found.since.elapsed() >= IDLE_UNTESTED && !lives(&mut found.connection).await {
             drop(found.connection.detach());
@@ -96,8 +99,12 @@ impl Postgres {
 
     fn keep(&self, new: Kept) {
         let mut kept = self.kept();
-        // Two of one name were at work at once: the pool takes the other back.
-        kept.retain(|old| old.name != new.name);
+        // More than that were at work at once: the pool takes the oldest back.
+        if kept.iter().filter(|old| old.name == new.name).count() >= KEPT_MAX
+            && let Some(oldest) = kept.iter().position(|old| old.name == new.name)
+        {
+            kept.remove(oldest);
+        }
         kept.push(new);
     }
 

@@ -79,6 +79,9 @@ pub async fn find(
                 select payload_hash, attempts, due_at, received_on, amount, currency, letter_id
                   from fis_held
                  where tenant_id = wanted.tenant_id and event_id = wanted.event_id
+                 -- The primary key alone has this order. In a table that was small when this was planned the index of turns would do as
+                 -- well, and lead through everything that the tenant has held.
+                 order by payload_hash
                 offset 0) h",
     )
     .bind(tenants)

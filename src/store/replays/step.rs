@@ -131,6 +131,16 @@ pub async fn sign(db: &mut PgConnection, turn: &ReplayTurn) -> Result<(), sqlx::
     }
 }
 
+/// Has the locks of this transaction waited for but a moment. Whoever holds letters before the heads must not keep those waiting who hold
+/// the heads and want the letters.
+///
+/// # Errors
+/// The database is away.
+pub async fn wait_briefly(db: &mut PgConnection) -> Result<(), sqlx::Error> {
+    sqlx::query("set local lock_timeout = '250ms'").execute(db).await?;
+    Ok(())
+}
+
 /// Takes the turn: the replay is locked where the step believes it to be. False: it is paused or stopped, or somebody else has gone on with it.
 ///
 /// # Errors

@@ -1,8 +1,9 @@
 //! The same events come from the broker while an admin works on their letters, and two hands work on the same letters: one entry each, and every
 //! letter's state is true.
 
-use super::{ENTRIES, bad, mended, park, text};
+use super::{ENTRIES, RESOLVED, bad, mended, park, text};
 use crate::support::events::Message;
+use crate::support::process::Run;
 use crate::support::wait::{same, wait_until};
 use crate::support::world::World;
 
@@ -97,6 +98,45 @@ async fn a_letter_that_is_discarded_while_it_is_replayed_is_booked_or_given_up_a
                  where (status = 'resolved') <> exists (select from fis_journal_entry e
                          where (e.tenant_id, e.event_id) = (d.tenant_id, d.event_id))";
     assert_eq!(world.count(both).await, 0);
+    world.rest(&mut run).await;
+    world.invariants().await;
+}
+
+/// The batches that were prepared in vain, as the service counts them.
+async fn prepared_in_vain(run: &Run) -> u64 {
+    let (_, metrics) = run.get("/metrics").await;
+    let line = metrics.lines().find(|line| line.starts_with("fis_journal_drafts_total") && line.contains("\"false\""));
+    line.and_then(|line| line.rsplit(' ').next()?.parse().ok()).unwrap_or(0)
+}
+
+/// A step resolves its letters before it locks the head. Whoever has the head and wants one of these letters is not kept waiting.
+#[tokio::test(flavor = "multi_thread")]
+async fn a_step_that_waits_for_the_head_gives_its_letters_back() {
+    let world = World::new("letters_before_heads").await;
+    let mut run = world.run().await;
+    park(&world, &bad("h", COUNT)).await;
+    world.apply_books(&mended()).await;
+    world.fis(&["dlq", "replay", "--all", "--yes", "--no-wait", "--rate", "40"]).await.expect(0, &[]);
+    // The lanes have not been at work for a while by then, and the inbox is on its own.
+    wait_until("a third is resolved", async || {
+        let resolved = world.count(RESOLVED).await;
+        if resolved >= 40 { Ok(()) } else { Err(format!("{resolved} are resolved")) }
+    })
+    .await;
+    let before = prepared_in_vain(&run).await;
+    let mut posting = world.pool.begin().await.unwrap();
+    sqlx::query("select from fis_chain_head where tenant_id = 'acme' for update").execute(&mut *posting).await.unwrap();
+    wait_until("a step has given its letters back", async || {
+        let now = prepared_in_vain(&run).await;
+        if now > before { Ok(()) } else { Err(format!("{now} batches were prepared in vain")) }
+    })
+    .await;
+    let letters = "update fis_dead_letter set deliveries = deliveries where status = 'parked'";
+    let taken = sqlx::query(letters).execute(&mut *posting).await.expect("nobody holds the letters");
+    assert!(taken.rows_affected() > 0, "the replay is over");
+    posting.rollback().await.unwrap();
+    wait_until("every letter is resolved", async || same(world.count(RESOLVED).await, i64::try_from(COUNT).unwrap()))
+        .await;
     world.rest(&mut run).await;
     world.invariants().await;
 }
