@@ -2,6 +2,7 @@
 
 pub mod books;
 pub mod feed;
+mod letters;
 pub mod places;
 pub mod story;
 

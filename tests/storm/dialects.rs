@@ -33,12 +33,17 @@ pub fn message(written: Written, meaning: Meaning, rng: &mut Rng) -> Message {
         14..17 => EXCHANGES[1],
         _ => EXCHANGES[2],
     };
-    Message { exchange, routing_key, content_type, headers, body, meaning, rush: false }
+    Message { exchange, routing_key, content_type, headers, body, meaning, rush: false, odd: None }
 }
 
 /// The way in which its own publisher writes it.
 pub fn first(draft: &Draft, rng: &mut Rng) -> Written {
     write(draft, dialect(draft, rng), rng, Json::compact)
+}
+
+/// In the canonical form.
+pub fn canonical(draft: &Draft, rng: &mut Rng) -> Written {
+    write(draft, Dialect::Canonical, rng, Json::compact)
 }
 
 /// The same event from somebody else; none where the bytes themselves are the event.

@@ -131,7 +131,8 @@ async fn look(world: &World) -> Result<(Vec<Breach>, Snapshot)> {
     let mut session = world.servers.sql(&world.database).await?;
     let snapshot = tokio::time::timeout(Duration::from_secs(120), Snapshot::take(&mut session)).await??;
     let sent = world.publisher.sent.lock().unwrap().clone();
-    let mut breaches = places::check(&world.script, &sent, &snapshot);
+    let discarded = world.operator.discarded.lock().unwrap().clone();
+    let mut breaches = places::check(&world.script, &sent, &snapshot, &discarded);
     breaches.extend(under_way(world).await?);
     Ok((breaches, snapshot))
 }
@@ -145,8 +146,10 @@ async fn keys(world: &World, snapshot: &Snapshot) -> Result<Vec<Breach>> {
     });
     let mut breaches = Vec::new();
     let entries = snapshot.entry_of();
+    let forged = world.forger.forged.lock().unwrap().clone();
     let mut connection = world.servers.redis().await?;
     let names: Vec<String> = redis::cmd("KEYS").arg("fis:ik:*").query_async(&mut connection).await?;
+    let names: Vec<String> = names.into_iter().filter(|name| !forged.contains(name)).collect();
     for chunk in names.chunks(500) {
         let values: Vec<Option<String>> = redis::cmd("MGET").arg(chunk).query_async(&mut connection).await?;
         for (name, value) in chunk.iter().zip(values) {

@@ -1,11 +1,15 @@
 //! The events whose end depends on others, on the books or on the calendar.
 
+use rust_decimal::Decimal;
+
 use crate::books::{CLOSED_DAY, LATE_CURRENCY, Late, NEVER_CURRENCY, OPEN_SINCE, REOPENED_DAY, TENANTS};
 use crate::dialects;
 use crate::json::{number, object, text};
 use crate::model::{Batch, Draft, Entry, Fate, Meaning, Message};
-use crate::script::Writer;
+use crate::script::{Writer, converted, line, variant_of};
 
+/// What the admin sets a mendable order's total to.
+pub const MENDED_TOTAL: &str = "119.00";
 const CANCELLED: &str = "ecommerce.order.cancelled";
 
 impl Writer {
@@ -13,6 +17,7 @@ impl Writer {
     pub fn duplicate(&mut self) {
         let Some(mut message) = self.rng.choice(&self.script.messages).cloned() else { return };
         if let Meaning::Event { case, variant } = message.meaning
+            && self.script.cases[case].edited.is_none()
             && self.rng.bool()
         {
             let draft = self.script.cases[case].variants[variant].draft.clone();
@@ -59,6 +64,28 @@ impl Writer {
         self.publish(first);
         let after = self.number + self.rng.usize(..200);
         self.later.push((after, second));
+    }
+
+    /// Something that cannot be booked until the admin has corrected its letter. All are worth the same, so that one command mends many.
+    pub fn mendable(&mut self) {
+        let tenant = self.tenant();
+        let (payload, _) = self.order_of(tenant, "EUR");
+        let payload = payload.with("tax", text("19.00"));
+        let (mut draft, date) = self.draft(tenant, "ecommerce.order.completed", payload);
+        let amounts = [("1100", true, 11_900), ("4000", false, 10_000), ("2200", false, 1_900)];
+        let lines = amounts.map(|(account, debit, cents)| line(account, debit, Decimal::new(cents, 2), "EUR"));
+        let entry = Entry {
+            rule: "order-completed",
+            date: Some(date),
+            original_date: None,
+            lines: converted(tenant, lines.to_vec()),
+        };
+        let mended = Draft { payload: draft.payload.clone().with("total", text(MENDED_TOTAL)), ..draft.clone() };
+        draft.payload = draft.payload.with("total", text("119.001"));
+        let written = dialects::canonical(&draft, &mut self.rng);
+        let (case, message) = self.case_written(draft, Fate::Dead("bad_amount"), written);
+        self.script.cases[case].edited = Some(variant_of(mended, Fate::Posted(entry)));
+        self.publish(message);
     }
 
     fn reversal(&mut self, of: usize) -> (usize, Message) {

@@ -61,7 +61,7 @@ faults! {
     "fis_kill_all" Fis 5..30 mixed "kill -9 of all instances", "started again";
     "fis_pause" Fis 20..140 mixed "SIGSTOP of one instance", "SIGCONT";
     "fis_restart" Fis 1..10 mixed "SIGTERM of one instance", "started again";
-    "fis_crash_point" Fis 20..60 mixed "one instance aborts at a crash point of the pipeline, the relay or parking, as often as it is started", "started without it";
+    "fis_crash_point" Fis 20..60 mixed "one instance aborts at a crash point of the pipeline, the inbox, the relay or parking, as often as it is started", "started without it";
     "fis_clock" Fis 30..80 mixed "the clock of one instance is an hour or some seconds off", "started with the right one";
     "postgres_kill" Postgres 5..40 mixed "immediate shutdown, without a checkpoint", "started again, recovers";
     "postgres_pause" Postgres 20..80 mixed "SIGSTOP of all its processes", "SIGCONT";
@@ -142,8 +142,18 @@ impl Drop for Wound {
 }
 
 const LIBFAKETIME: &str = "/usr/lib/x86_64-linux-gnu/faketime/libfaketime.so.1";
-const CRASH_POINTS: [&str; 7] =
-    ["after_claim", "before_commit", "after_commit", "after_mark", "after_settle", "after_publish", "after_park"];
+const CRASH_POINTS: [&str; 10] = [
+    "after_claim",
+    "before_commit",
+    "after_commit",
+    "after_mark",
+    "after_settle",
+    "after_publish",
+    "after_park",
+    "inbox_read",
+    "before_inbox_commit",
+    "after_inbox_commit",
+];
 
 pub async fn apply(world: &World, fault: &Fault, choice: u64) -> Result<Wound> {
     let mut rng = Rng::with_seed(choice);

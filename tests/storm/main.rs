@@ -12,6 +12,8 @@ mod dialects;
 mod end;
 mod entangled;
 mod faults;
+mod forger;
+mod hostile;
 mod instances;
 mod json;
 mod model;
@@ -26,6 +28,9 @@ mod snapshot;
 mod suite;
 mod summary;
 mod weather;
+#[allow(dead_code)] // Shared with the tests of flows.
+#[path = "../support/wire.rs"]
+mod wire;
 mod world;
 
 use std::process::ExitCode;

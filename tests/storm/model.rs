@@ -1,9 +1,12 @@
 //! What must become of each event, in the fewest words. A message is an event of a case, or poison known by its bytes. A case is a
 //! tenant's event id with the contents that were sent under it; where order decides, several ends are legal.
 
+use std::sync::Arc;
+
 use rust_decimal::Decimal;
 
 use crate::json::Json;
+use crate::wire::Properties;
 
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Line {
@@ -69,6 +72,8 @@ pub struct Case {
     pub tenant: &'static str,
     pub event_id: String,
     pub variants: Vec<Variant>,
+    /// What the admin makes of it: nobody sends this content, and in the end it is posted instead of the one that was sent.
+    pub edited: Option<Variant>,
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -88,6 +93,15 @@ pub struct Message {
     pub meaning: Meaning,
     /// Part of a rush: published as fast as can be.
     pub rush: bool,
+    /// Bytes that no library would send, in place of key, type and headers. These say then how they are read.
+    pub odd: Option<Arc<Odd>>,
+}
+
+/// A routing key and properties as they go over the wire.
+#[derive(Debug)]
+pub struct Odd {
+    pub routing_key: Vec<u8>,
+    pub properties: Properties,
 }
 
 /// A publisher's batch: its members with what each must come to.
@@ -107,6 +121,8 @@ pub struct Script {
     pub messages: Vec<Message>,
     pub cases: Vec<Case>,
     pub batches: Vec<Batch>,
+    /// How often the hostile publisher had his turn.
+    pub hostile: usize,
 }
 
 impl Script {

@@ -13,6 +13,7 @@ use lapin::{BasicProperties, Channel, Confirmation, Connection};
 
 use crate::model::{Message, Script};
 use crate::servers::Servers;
+use crate::wire::Wire;
 
 /// Published before their confirms are awaited.
 const WINDOW: usize = 20;
@@ -89,8 +90,15 @@ impl Publisher {
         }
     }
 
+    /// A message that was not sent yet.
+    pub fn unsent(&self, rng: &mut fastrand::Rng) -> Option<usize> {
+        let number = *rng.choice(self.queue.lock().unwrap().iter())?;
+        self.sent.lock().unwrap()[number].first_at.is_none().then_some(number)
+    }
+
     pub async fn run(self: Arc<Self>) {
         let mut open: Option<(Connection, Channel)> = None;
+        let mut wire: Option<Wire> = None;
         loop {
             let window: Vec<usize> = {
                 let mut queue = self.queue.lock().unwrap();
@@ -104,7 +112,10 @@ impl Publisher {
             }
             let hurried = self.hurried.load(Ordering::SeqCst) || self.are_urgent(&window);
             let pause = tokio::time::sleep(if hurried { Duration::ZERO } else { self.pause_between });
-            let left = self.send(&mut open, &window).await;
+            let (odd, plain): (Vec<usize>, Vec<usize>) =
+                window.iter().partition(|number| self.script.messages[**number].odd.is_some());
+            let mut left = self.send(&mut open, &plain).await;
+            left.extend(self.send_odd(&mut wire, odd).await);
             if !left.is_empty() {
                 let mut queue = self.queue.lock().unwrap();
                 left.into_iter().rev().for_each(|number| queue.push_front(number));
@@ -113,8 +124,54 @@ impl Publisher {
         }
     }
 
+    /// Sends what no library would; returns what was not confirmed.
+    async fn send_odd(&self, wire: &mut Option<Wire>, window: Vec<usize>) -> Vec<usize> {
+        let mut left = Vec::new();
+        for number in window {
+            if tokio::time::timeout(CONFIRM, self.exchange_odd(wire, number))
+                .await
+                .is_ok_and(|taken| taken.unwrap_or(false))
+            {
+                self.note_confirm(number);
+            } else {
+                // Nobody knows what arrived.
+                *wire = None;
+                left.push(number);
+            }
+        }
+        left
+    }
+
+    async fn exchange_odd(&self, wire: &mut Option<Wire>, number: usize) -> Result<bool> {
+        let message = &self.script.messages[number];
+        let Some(odd) = &message.odd else { bail!("it is an ordinary one") };
+        if wire.is_none() {
+            *wire = Some(Wire::open(&format!("127.0.0.1:{}", self.servers.amqp_port), &self.vhost).await?);
+        }
+        let Some(wire) = wire else { bail!("there is no connection") };
+        self.note_try(number);
+        Ok(wire.publish(message.exchange, &odd.routing_key, &odd.properties, &message.body).await?)
+    }
+
+    fn note_try(&self, number: usize) {
+        let sent = &mut self.sent.lock().unwrap()[number];
+        sent.tries += 1;
+        sent.first_at.get_or_insert(self.begun.elapsed());
+    }
+
+    fn note_confirm(&self, number: usize) {
+        let sent = &mut self.sent.lock().unwrap()[number];
+        sent.confirms += 1;
+        if sent.confirmed_at.replace(self.begun.elapsed()).is_none() {
+            self.confirmed.fetch_add(1, Ordering::SeqCst);
+        }
+    }
+
     /// Sends a window; returns what was not confirmed.
     async fn send(&self, open: &mut Option<(Connection, Channel)>, window: &[usize]) -> Vec<usize> {
+        if window.is_empty() {
+            return Vec::new();
+        }
         if open.is_none() {
             match tokio::time::timeout(CONFIRM, self.open()).await {
                 Ok(Ok(opened)) => *open = Some(opened),
@@ -131,16 +188,8 @@ impl Publisher {
             // Nobody knows what arrived. Dropped without a farewell: a broker that hangs would not hear it.
             *open = None;
         }
-        let now = self.begun.elapsed();
-        let mut sent = self.sent.lock().unwrap();
-        for (number, confirmed) in window.iter().zip(&confirmed) {
-            let sent = &mut sent[*number];
-            if *confirmed {
-                sent.confirms += 1;
-                if sent.confirmed_at.replace(now).is_none() {
-                    self.confirmed.fetch_add(1, Ordering::SeqCst);
-                }
-            }
+        for (number, _) in window.iter().zip(&confirmed).filter(|(_, confirmed)| **confirmed) {
+            self.note_confirm(*number);
         }
         window.iter().zip(confirmed).filter(|(_, confirmed)| !confirmed).map(|(number, _)| *number).collect()
     }
@@ -156,11 +205,7 @@ impl Publisher {
         let mut confirms = Vec::with_capacity(window.len());
         for number in window {
             let message = &self.script.messages[*number];
-            {
-                let mut sent = self.sent.lock().unwrap();
-                sent[*number].tries += 1;
-                sent[*number].first_at.get_or_insert(self.begun.elapsed());
-            }
+            self.note_try(*number);
             let options = BasicPublishOptions { mandatory: true, ..BasicPublishOptions::default() };
             let (exchange, key) = (message.exchange.into(), message.routing_key.as_str().into());
             confirms.push(channel.basic_publish(exchange, key, options, &message.body, properties(message)).await?);

@@ -7,14 +7,16 @@ use fastrand::Rng;
 use rust_decimal::Decimal;
 
 use crate::books::{NEVER_CURRENCY, TENANTS, in_base};
-use crate::dialects;
+use crate::dialects::{self, Written};
 use crate::json::{Json, number, object, payload_hash, sha256, text};
 use crate::model::{Batch, Case, Draft, Entry, Fate, Line, Meaning, Message, Script, Variant};
-use crate::poison;
+use crate::{hostile, poison};
 
 /// One event in so many begins a rush of so many plain ones.
 const RUSHES: u32 = 700;
 const RUSH: std::ops::Range<usize> = 200..800;
+/// From this number on the kinds of events are plain ones.
+const PLAIN: u32 = 470;
 
 pub struct Writer {
     pub rng: Rng,
@@ -31,6 +33,8 @@ pub struct Writer {
     /// So many events are left of a rush of plain ones in one lane: whole batches of them are decided ahead.
     rush: usize,
     rushed: usize,
+    /// What the hostile publisher has in hand: each kind once before any comes again.
+    pub hand: Vec<hostile::Kind>,
 }
 
 pub fn script(seed: u64, count: usize) -> Script {
@@ -44,6 +48,7 @@ pub fn script(seed: u64, count: usize) -> Script {
         filling: HashMap::new(),
         rush: 0,
         rushed: 0,
+        hand: Vec::new(),
     };
     // A rush takes no time.
     while writer.script.messages.len() - writer.rushed < count {
@@ -64,7 +69,7 @@ impl Writer {
             self.rush = self.rng.usize(RUSH);
         }
         // From here on there are only plain ones.
-        let kinds = if self.rush == 0 { 0..1000 } else { 420..1000 };
+        let kinds = if self.rush == 0 { 0..1000 } else { PLAIN..1000 };
         self.rush = self.rush.saturating_sub(1);
         match self.rng.u32(kinds) {
             0..110 => self.duplicate(),
@@ -78,10 +83,12 @@ impl Writer {
             315..325 => self.held_for_ever(),
             325..330 => self.exhausted(),
             330..370 => self.ignored(),
-            370..420 => poison::one(self),
-            420..470 => self.salaries(),
-            470..530 => self.exchange(),
-            530..600 => self.invoice(),
+            370..410 => poison::one(self),
+            410..420 => self.mendable(),
+            420..PLAIN => hostile::one(self),
+            PLAIN..520 => self.salaries(),
+            520..570 => self.exchange(),
+            570..640 => self.invoice(),
             _ => self.order(),
         }
     }
@@ -106,18 +113,26 @@ impl Writer {
 
     /// Adds a case, and returns its first message.
     pub fn case(&mut self, draft: Draft, fate: Fate) -> (usize, Message) {
+        let written = dialects::first(&draft, &mut self.rng);
+        self.case_written(draft, fate, written)
+    }
+
+    /// The same, written down like this.
+    pub fn case_written(&mut self, draft: Draft, fate: Fate, written: Written) -> (usize, Message) {
         let case = self.script.cases.len();
         let tenant = TENANTS[draft.tenant].name;
-        self.script.cases.push(Case { tenant, event_id: draft.event_id.clone(), variants: Vec::new() });
-        let message = self.variant(case, draft, fate);
-        (case, message)
+        self.script.cases.push(Case { tenant, event_id: draft.event_id.clone(), variants: Vec::new(), edited: None });
+        (case, self.variant_written(case, draft, fate, written))
     }
 
     pub fn variant(&mut self, case: usize, draft: Draft, fate: Fate) -> Message {
-        let payload_hash = payload_hash(&draft.event_type, &draft.payload, TENANTS[draft.tenant].name);
-        let variant = self.script.cases[case].variants.len();
         let written = dialects::first(&draft, &mut self.rng);
-        self.script.cases[case].variants.push(Variant { draft, payload_hash, fate });
+        self.variant_written(case, draft, fate, written)
+    }
+
+    pub fn variant_written(&mut self, case: usize, draft: Draft, fate: Fate, written: Written) -> Message {
+        let variant = self.script.cases[case].variants.len();
+        self.script.cases[case].variants.push(variant_of(draft, fate));
         dialects::message(written, Meaning::Event { case, variant }, &mut self.rng)
     }
 
@@ -258,12 +273,17 @@ impl Writer {
     }
 }
 
+pub fn variant_of(draft: Draft, fate: Fate) -> Variant {
+    let payload_hash = payload_hash(&draft.event_type, &draft.payload, TENANTS[draft.tenant].name);
+    Variant { draft, payload_hash, fate }
+}
+
 pub fn line(account: &str, debit: bool, amount: Decimal, currency: &str) -> Line {
     Line { account: account.to_owned(), debit, amount, currency: currency.to_owned(), base: amount }
 }
 
 /// With base amounts, and the line that takes what rounding left over.
-fn converted(tenant: usize, mut lines: Vec<Line>) -> Vec<Line> {
+pub fn converted(tenant: usize, mut lines: Vec<Line>) -> Vec<Line> {
     let tenant = &TENANTS[tenant];
     if lines.iter().all(|line| line.currency == tenant.base || line.currency == NEVER_CURRENCY) {
         return lines;

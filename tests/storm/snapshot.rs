@@ -37,6 +37,7 @@ pub struct LetterRow {
     pub reason: String,
     pub detail: String,
     pub status: String,
+    pub properties: String,
     pub body: Vec<u8>,
 }
 
@@ -44,6 +45,7 @@ pub struct LetterRow {
 pub struct HeldRow {
     pub tenant_id: String,
     pub event_id: String,
+    pub payload_hash: String,
     pub reason: String,
 }
 
@@ -73,7 +75,7 @@ pub struct Snapshot {
     pub entries: Vec<EntryRow>,
     pub lines: HashMap<(String, i64), Vec<Line>>,
     pub letters: Vec<LetterRow>,
-    pub held: HashMap<(String, String), HeldRow>,
+    pub held: HashMap<(String, String), Vec<HeldRow>>,
     pub batches: HashMap<(String, String), BatchRow>,
     pub heads: BTreeMap<String, (i64, String)>,
     pub balances: BTreeMap<(String, String, String), (Decimal, Decimal)>,
@@ -107,13 +109,17 @@ impl Snapshot {
             });
         }
         whole.letters = sqlx::query_as(
-            "select id, tenant_id, event_id, routing_key, reason, detail, status, body from fis_dead_letter order by id",
+            "select id, tenant_id, event_id, routing_key, reason, detail, status, properties, body
+               from fis_dead_letter order by id",
         )
         .fetch_all(&mut *session)
         .await?;
-        let held: Vec<HeldRow> =
-            sqlx::query_as("select tenant_id, event_id, reason from fis_held").fetch_all(&mut *session).await?;
-        whole.held = held.into_iter().map(|row| ((row.tenant_id.clone(), row.event_id.clone()), row)).collect();
+        let held: Vec<HeldRow> = sqlx::query_as("select tenant_id, event_id, payload_hash, reason from fis_held")
+            .fetch_all(&mut *session)
+            .await?;
+        for row in held {
+            whole.held.entry((row.tenant_id.clone(), row.event_id.clone())).or_default().push(row);
+        }
         let batches: Vec<BatchRow> =
             sqlx::query_as("select tenant_id, batch_id, posted, rejected, ignored, completed_at from fis_batch")
                 .fetch_all(&mut *session)

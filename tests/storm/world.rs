@@ -15,8 +15,10 @@ use tokio::task::JoinHandle;
 
 use crate::books::{TENANTS, books};
 use crate::faults::{Part, wal};
+use crate::forger::Forger;
 use crate::instances::Instances;
 use crate::model::Script;
+use crate::operator::Operator;
 use crate::proxy::Proxy;
 use crate::publisher::Publisher;
 use crate::reader::Reader;
@@ -48,6 +50,8 @@ pub struct World {
     pub instances: Arc<Instances>,
     pub publisher: Arc<Publisher>,
     pub reader: Arc<Reader>,
+    pub operator: Arc<Operator>,
+    pub forger: Arc<Forger>,
     pub scars: Mutex<Scars>,
     pub small_disk: Option<PathBuf>,
     pub begun: Instant,
@@ -90,10 +94,13 @@ impl World {
         let owner = servers.postgres_url("fis_owner", servers.postgres_port, NAME);
         instances.fis_with(&["migrate"], &[("FIS_DATABASE_URL", &owner)]).await?;
         instances.fis(&["topology", "apply"]).await?;
+        let publisher = Publisher::new(servers, NAME, Arc::clone(&script), rate);
         let world = Self {
             database: NAME.to_owned(),
             vhost: NAME.to_owned(),
-            publisher: Publisher::new(servers, NAME, Arc::clone(&script), rate),
+            forger: Forger::new(servers, Arc::clone(&script), Arc::clone(&publisher)),
+            operator: Operator::new(servers, NAME, Arc::clone(&instances), &script),
+            publisher,
             reader: Reader::new(servers, NAME),
             servers: servers.clone(),
             dir,

@@ -15,4 +15,5 @@ pub mod process;
 pub mod raw;
 pub mod servers;
 pub mod wait;
+pub mod wire;
 pub mod world;

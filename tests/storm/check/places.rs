@@ -3,26 +3,24 @@
 use std::collections::{HashMap, HashSet};
 
 use super::Breach;
+use super::letters::Letters;
 use crate::model::{Case, Entry, Fate, Meaning, Script, Variant};
-use crate::poison::BODY_BYTES_MAX;
 use crate::publisher::Sent;
-use crate::snapshot::{EntryRow, LetterRow, Snapshot};
+use crate::snapshot::{EntryRow, HeldRow, LetterRow, Snapshot};
 
 struct Places<'a> {
     script: &'a Script,
     snapshot: &'a Snapshot,
     entries: HashMap<(&'a str, &'a str), &'a EntryRow>,
-    letters: HashMap<(&'a str, &'a [u8]), Vec<&'a LetterRow>>,
+    letters: Letters<'a>,
+    /// The letters that the admin gave up.
+    discarded: &'a HashSet<String>,
     /// The confirmed messages of each case and variant.
     messages: HashMap<(usize, usize), Vec<usize>>,
     breaches: Vec<Breach>,
 }
 
-pub fn check(script: &Script, sent: &[Sent], snapshot: &Snapshot) -> Vec<Breach> {
-    let mut letters: HashMap<(&str, &[u8]), Vec<&LetterRow>> = HashMap::new();
-    for letter in &snapshot.letters {
-        letters.entry((&letter.routing_key, &letter.body)).or_default().push(letter);
-    }
+pub fn check(script: &Script, sent: &[Sent], snapshot: &Snapshot, discarded: &HashSet<String>) -> Vec<Breach> {
     let mut messages: HashMap<(usize, usize), Vec<usize>> = HashMap::new();
     let mut poison = Vec::new();
     for (number, message) in script.messages.iter().enumerate().filter(|(n, _)| sent[*n].confirmed_at.is_some()) {
@@ -31,8 +29,8 @@ pub fn check(script: &Script, sent: &[Sent], snapshot: &Snapshot) -> Vec<Breach>
             Meaning::Poison(reason) => poison.push((number, reason)),
         }
     }
-    let entries = snapshot.entry_of();
-    let mut places = Places { script, snapshot, entries, letters, messages, breaches: Vec::new() };
+    let (entries, letters) = (snapshot.entry_of(), Letters::new(&snapshot.letters));
+    let mut places = Places { script, snapshot, entries, letters, discarded, messages, breaches: Vec::new() };
     for (number, reason) in poison {
         places.dead(number, &[reason], None);
     }
@@ -59,23 +57,24 @@ impl<'a> Places<'a> {
             return;
         }
         let entry = self.entries.get(&(case.tenant, case.event_id.as_str())).copied();
-        let held = self.snapshot.held.get(&(case.tenant.to_owned(), case.event_id.clone()));
+        let key = (case.tenant.to_owned(), case.event_id.clone());
+        let held = self.snapshot.held.get(&key).map_or(&[][..], Vec::as_slice);
         let fates: Vec<&Fate> = arrived.iter().map(|variant| &case.variants[*variant].fate).collect();
-        if let (Some(entry), Some(held)) = (entry, held) {
+        if let (Some(entry), Some(held)) = (entry, held.first()) {
             self.breach(case, format!("posted as {} and held for {}", entry.entry_id, held.reason));
         }
-        if let (Some(held), false) = (held, fates.iter().any(|fate| matches!(fate, Fate::Held(_)))) {
-            self.breach(case, format!("held for {}", held.reason));
-            return;
+        if fates.iter().any(|fate| matches!(fate, Fate::Held(_))) {
+            return self.held(number, &arrived, held);
+        }
+        if let Some(held) = held.first() {
+            return self.breach(case, format!("held for {}", held.reason));
+        }
+        if let Some(edited) = &case.edited {
+            return self.edited(number, edited, entry);
         }
         match fates.as_slice() {
             [Fate::Ignored] if entry.is_some() => self.breach(case, "posted, though the books ignore it".to_owned()),
             [Fate::Ignored] => {}
-            [Fate::Held(reason)] => match held {
-                Some(held) if held.reason == *reason => {}
-                Some(held) => self.breach(case, format!("held for {}, not for {reason}", held.reason)),
-                None => self.breach(case, format!("not held, though {reason}")),
-            },
             [Fate::Reversal { of }] => self.reversal(number, *of, entry),
             [Fate::Dead(reason @ "attempts_exhausted")] => self.dead_together(number, 0, reason),
             [Fate::Dead(reason)] => {
@@ -84,6 +83,49 @@ impl<'a> Places<'a> {
                 }
             }
             _ => self.contents(number, &arrived, entry),
+        }
+    }
+
+    /// Each content that waits is held for itself; what else came under its id ended as if it were alone.
+    fn held(&mut self, number: usize, arrived: &[usize], held: &[HeldRow]) {
+        let case = &self.script.cases[number];
+        for variant in arrived {
+            let Variant { fate, payload_hash, .. } = &case.variants[*variant];
+            let row = held.iter().find(|row| row.payload_hash == *payload_hash);
+            match (fate, row) {
+                (Fate::Held(reason), Some(row)) if row.reason == *reason => {}
+                (Fate::Held(reason), Some(row)) => {
+                    self.breach(case, format!("held for {}, not for {reason}", row.reason));
+                }
+                (Fate::Held(reason), None) => self.breach(case, format!("not held, though {reason}")),
+                (_, Some(row)) => self.breach(case, format!("held for {}", row.reason)),
+                (Fate::Dead(reason), None) => {
+                    for message in self.messages[&(number, *variant)].clone() {
+                        self.dead(message, &[reason], Some(number));
+                    }
+                }
+                _ => {}
+            }
+        }
+        if held.len() > arrived.len() {
+            self.breach(case, format!("held {} times", held.len()));
+        }
+    }
+
+    /// The admin has mended its letter: the mended content is posted, and nothing is left to do.
+    fn edited(&mut self, number: usize, edited: &Variant, entry: Option<&EntryRow>) {
+        let case = &self.script.cases[number];
+        let Some(entry) = entry else {
+            return self.breach(case, "its letter was edited, and it is not posted".to_owned());
+        };
+        if entry.payload_hash != edited.payload_hash {
+            return self.breach(case, format!("posted with payload hash {}, not as it was edited", entry.payload_hash));
+        }
+        if let Fate::Posted(expected) = &edited.fate {
+            self.compare(number, expected, entry);
+        }
+        for message in self.messages[&(number, 0)].clone() {
+            self.overtaken(message, number);
         }
     }
 
@@ -118,6 +160,8 @@ impl<'a> Places<'a> {
             for message in self.messages[&(number, *variant)].clone() {
                 match fate {
                     Fate::Posted(_) => self.not_dead(message, number),
+                    // A conflict, where it came behind.
+                    Fate::Ignored => {}
                     // Resolved by the correction, or a conflict behind it.
                     _ => self.overtaken(message, number),
                 }
@@ -190,14 +234,15 @@ impl<'a> Places<'a> {
     }
 
     fn found(&self, message: usize) -> Vec<&'a LetterRow> {
-        let message = &self.script.messages[message];
-        let kept = message.body.get(..BODY_BYTES_MAX).unwrap_or(&message.body);
-        self.letters.get(&(message.routing_key.as_str(), kept)).cloned().unwrap_or_default()
+        self.letters.of(&self.script.messages[message])
     }
 
     fn dead(&mut self, message: usize, reasons: &[&str], case: Option<usize>) {
         let letters = self.found(message);
-        if letters.iter().any(|letter| letter.status == "parked" && reasons.contains(&letter.reason.as_str())) {
+        let is_there = |letter: &LetterRow| {
+            letter.status == "parked" || letter.status == "discarded" && self.discarded.contains(&letter.id)
+        };
+        if letters.iter().any(|letter| is_there(letter) && reasons.contains(&letter.reason.as_str())) {
             return;
         }
         let found: Vec<String> = letters.iter().map(|letter| format!("{} {}", letter.status, letter.reason)).collect();
@@ -230,8 +275,9 @@ impl<'a> Places<'a> {
         }
     }
 
-    /// Nothing is posted that nobody sent.
+    /// Nothing is posted or parked that nobody sent.
     fn nothing_else(&mut self) {
+        self.breaches.extend(self.letters.strangers(self.script));
         let known: HashSet<(&str, &str)> =
             self.script.cases.iter().map(|case| (case.tenant, case.event_id.as_str())).collect();
         for entry in &self.snapshot.entries {
