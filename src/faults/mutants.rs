@@ -20,6 +20,10 @@ mutants! {
     MARK_BEFORE_CONFIRM "mark_before_confirm" "Rows are removed as soon as they are sent: what the broker does not take is lost.";
     RETURN_IGNORED "return_ignored" "A message that came back counts as confirmed.";
     INBOX_REMOVED_EARLY "inbox_removed_early" "A held event is removed before the transaction that decides it: a crash in between loses it.";
+    FORGED_KEY_BELIEVED "forged_key_believed" "A key that says COMPLETED is believed without its code: whoever can write to Redis loses events.";
+    CONTENT_TYPE_IGNORED "content_type_ignored" "The content type is no part of a letter's id: of two events with the same bytes one letter is left.";
+    HOLD_KNOWN_BY_ID "hold_known_by_id" "A hold is known by its event's id alone: other content under that id ends it, and what was held is lost.";
+    FORGED_DEATH_BELIEVED "forged_death_believed" "A publisher's own record of a death is believed: one rejection makes a second letter under another routing key.";
     LEASE_IGNORED "lease_ignored" "Every instance runs every replay, and a step does not ask whether it was overtaken: places are counted twice.";
 }
 

@@ -7,6 +7,7 @@ use crate::domain::disposition::Failure;
 use crate::domain::event::{BODY_BYTES_MAX, BODY_CUT, DAMAGED, Identity};
 use crate::domain::money::Worth;
 use crate::domain::names::{CLOUD_EVENT_HEADERS, DAMAGED_HEADER, TENANT_HEADER, TRACEPARENT_HEADER, UNREADABLE_HEADER};
+use crate::faults::mutants::{self, mutant};
 use crate::platform::amqp::{Delivery, Properties};
 
 /// The longest `traceparent`: the W3C form has 55 characters, and anything much longer is not one.
@@ -74,7 +75,8 @@ fn content_id(routing_key: &str, properties: &Properties, body: &[u8]) -> String
     let headers = identifying.into_iter().flat_map(|prefix| properties.headers_starting(prefix));
     // Two users' messages are two letters, or one who may not send for a tenant would put his name on the letter of one who may.
     let user = properties.user_id().map(|user| ("user_id", user));
-    dead_letter_id(routing_key, properties.content_type(), headers.chain(user), body)
+    let content_type = properties.content_type().filter(|_| !mutant(mutants::CONTENT_TYPE_IGNORED));
+    dead_letter_id(routing_key, content_type, headers.chain(user), body)
 }
 
 /// The message id that the publisher gave.

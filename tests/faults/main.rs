@@ -10,8 +10,11 @@ mod cluster;
 mod crash_points;
 #[cfg(feature = "failpoints")]
 mod dead_letters;
-#[cfg(all(feature = "failpoints", feature = "mutants"))]
+#[cfg(feature = "failpoints")]
 mod inbox;
+#[cfg(feature = "mutants")]
+mod mends;
+#[cfg(all(feature = "failpoints", feature = "mutants"))]
 mod mutants;
 mod processes;
 mod relay;

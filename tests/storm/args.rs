@@ -21,7 +21,7 @@ usage: ./dev faults [OPTIONS]
 pub const FIXED: [u64; 5] = [7001, 7002, 7003, 7004, 7005];
 
 /// Deliberate bugs that the feature `mutants` can switch on.
-pub const MUTANTS: [&str; 8] = [
+pub const MUTANTS: [&str; 14] = [
     "ack_before_commit",
     "processing_is_duplicate",
     "relay_by_id_cursor",
@@ -30,6 +30,12 @@ pub const MUTANTS: [&str; 8] = [
     "unique_dropped",
     "head_not_locked",
     "hold_acked_before_commit",
+    "inbox_removed_early",
+    "lease_ignored",
+    "forged_key_believed",
+    "content_type_ignored",
+    "hold_known_by_id",
+    "forged_death_believed",
 ];
 
 #[derive(Debug)]

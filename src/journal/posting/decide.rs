@@ -226,7 +226,7 @@ fn end_waiting_copy(plan: &mut Plan, known: &mut LedgerView, key: &EventKey, pay
     let Some(held) = known.held.take(key, payload_hash) else { return };
     plan.held.retain(|row| !is_of(row, key) || row.facts.payload_hash != payload_hash);
     plan.counts.held_to(&key.0, Some(held.counted), Outcome::Duplicate);
-    plan.released.push((key.clone(), payload_hash.to_owned()));
+    plan.released.push((key.clone(), held.payload_hash));
 }
 
 /// An event that may succeed later.

@@ -9,6 +9,7 @@ use sqlx::{PgConnection, Row};
 use crate::domain::disposition::Reason;
 use crate::domain::ids::{EventId, EventKey, TenantId};
 use crate::domain::money::Worth;
+use crate::faults::mutants::{self, mutant};
 use crate::store::rows;
 
 /// A held event as the control totals count it.
@@ -44,7 +45,8 @@ impl Holds {
     /// Takes the hold of this very content out.
     pub fn take(&mut self, key: &EventKey, payload_hash: &str) -> Option<KnownHold> {
         let holds = self.0.get_mut(key)?;
-        let place = holds.iter().position(|held| held.payload_hash == payload_hash)?;
+        let is_it = |held: &KnownHold| held.payload_hash == payload_hash || mutant(mutants::HOLD_KNOWN_BY_ID);
+        let place = holds.iter().position(is_it)?;
         Some(holds.swap_remove(place))
     }
 
