@@ -8,7 +8,7 @@ use chrono::{DateTime, NaiveDate, Utc};
 use sqlx::{Connection as _, PgConnection};
 use tokio_util::sync::CancellationToken;
 
-use super::letter::{EventFacts, dead_letter, letter_id};
+use super::letter::{EventFacts, dead_letter};
 use crate::domain::dead_letter::{DeadLetter, money_of};
 use crate::domain::disposition::{Failure, Reason};
 use crate::domain::event::{Identity, RawMessage, decode};
@@ -16,13 +16,12 @@ use crate::domain::ids::TenantId;
 use crate::domain::names::{BACKFILL_QUEUE, DEAD_LETTER_QUEUE, INGESTION_QUEUE, URGENT_QUEUE};
 use crate::domain::outbound::rejected_event;
 use crate::faults::crash_points::{self, crash_point};
-use crate::faults::mutants::{self, mutant};
 use crate::platform::amqp::{AmqpError, Connection, Consumer, Delivery, Limits, Prefetch, Receiver};
 use crate::platform::health::{Health, Part};
 use crate::platform::postgres::{Postgres, Work};
 use crate::platform::time::{self, Backoff};
 use crate::platform::{config, metrics};
-use crate::store::dead_letters::{self, EventLetterKey, LetterRow};
+use crate::store::dead_letters::{self, LetterRow};
 use crate::store::ledger;
 use crate::store::outbox::{PropertiesText, insert_announcements};
 
@@ -136,9 +135,8 @@ impl Parking {
         let letters = batch.iter().map(|delivery| unrecorded(delivery, self.default_tenant.as_ref()));
         // What the pipeline rejected is recorded; what the broker gave up by itself is news, even of a letter that was
         // resolved or discarded before.
-        let (own, mut rejected): (Vec<_>, Vec<_>) = letters.partition(|found| found.by_broker);
-        self.leave_out_recorded(&mut rejected).await?;
-        let strip = |found: Vec<Unrecorded<'_>>| found.into_iter().map(|one| one.letter).collect::<Vec<_>>();
+        let (own, rejected): (Vec<_>, Vec<_>) = letters.partition(|found| found.by_broker);
+        let strip = |found: Vec<Unrecorded>| found.into_iter().map(|one| one.letter).collect::<Vec<_>>();
         let new = self.record(strip(rejected), strip(own)).await?;
         crash_point(crash_points::AFTER_PARK);
         receiver.consumer().settler().settle(batch, |_| false).await?;
@@ -149,30 +147,6 @@ impl Parking {
 }
 
 impl Parking {
-    /// Leaves out what is recorded under another routing key than the broker says. A publisher that writes a death of his own into a message has the
-    /// broker keep the key in it, and only the pipeline saw the one by which the message came.
-    async fn leave_out_recorded(&self, rejected: &mut Vec<Unrecorded<'_>>) -> Result<(), sqlx::Error> {
-        if mutant(mutants::FORGED_DEATH_BELIEVED) {
-            return Ok(());
-        }
-        let ids: Vec<&str> = rejected.iter().map(|found| found.letter.id.as_str()).collect();
-        let recorded = self.postgres.run(PARK, async |db| dead_letters::recorded(db, &ids).await).await?;
-        let strange = |found: &&Unrecorded<'_>| !recorded.contains(&found.letter.id);
-        let events: Vec<_> =
-            rejected.iter().filter(strange).filter_map(|found| found.letter.identity.event()).collect();
-        if events.is_empty() {
-            return Ok(());
-        }
-        let others = self.postgres.run(PARK, async |db| dead_letters::newest_of(db, &events).await).await?;
-        // The id is proof: it is made from this very message, and the key that the pipeline saw.
-        let is_it = |found: &Unrecorded<'_>, other: &EventLetterKey| {
-            found.letter.identity.event().is_some_and(|(tenant, event)| other.is_of(tenant, event))
-                && letter_id(found.delivery, &other.routing_key) == other.id
-        };
-        rejected.retain(|found| recorded.contains(&found.letter.id) || !others.iter().any(|other| is_it(found, other)));
-        Ok(())
-    }
-
     /// Writes the letters down, and tells the publishers of those that nobody has told: in one transaction. Returns how many
     /// were news.
     async fn record(&self, rejected: Vec<DeadLetter>, own: Vec<DeadLetter>) -> Result<u64, sqlx::Error> {
@@ -207,14 +181,13 @@ impl Parking {
 }
 
 /// The letter as it would be recorded if nobody had.
-struct Unrecorded<'a> {
-    delivery: &'a Delivery,
+struct Unrecorded {
     letter: DeadLetter,
     /// The broker gave it up by itself.
     by_broker: bool,
 }
 
-fn unrecorded<'a>(delivery: &'a Delivery, default_tenant: Option<&TenantId>) -> Unrecorded<'a> {
+fn unrecorded(delivery: &Delivery, default_tenant: Option<&TenantId>) -> Unrecorded {
     let death = delivery.properties.death();
     let routing_key =
         death.as_ref().and_then(|death| death.routing_key.clone()).unwrap_or_else(|| delivery.routing_key.clone());
@@ -246,7 +219,7 @@ fn unrecorded<'a>(delivery: &'a Delivery, default_tenant: Option<&TenantId>) -> 
         }
     };
     let lane = lane_of(death.as_ref().map_or("", |death| &death.queue));
-    Unrecorded { delivery, letter: dead_letter(delivery, &routing_key, lane, facts, failure), by_broker }
+    Unrecorded { letter: dead_letter(delivery, &routing_key, lane, facts, failure), by_broker }
 }
 
 fn lane_of(queue: &str) -> &'static str {

@@ -43,6 +43,7 @@ use tokio::sync::Notify;
 use tokio_util::sync::CancellationToken;
 
 use crate::faults::crash_points::{self, crash_point};
+use crate::faults::mutants::{self, mutant};
 use crate::intake::Lane;
 use crate::journal::Verdict;
 use crate::outbox::Handover;
@@ -151,7 +152,7 @@ impl Pipeline {
 
         // 6. settle
         let verdicts = claims.complete(posted.verdicts);
-        settler.settle(batch, |index| matches!(verdicts.get(index), Some(Verdict::Rejected { .. }))).await?;
+        settler.settle(batch, |index| is_buried(verdicts.get(index), batch.get(index))).await?;
         crash_point(crash_points::AFTER_SETTLE);
         batons.settled.pass();
         mark::count(lane, &verdicts);
@@ -169,4 +170,11 @@ impl Pipeline {
     pub fn forgive(&self) {
         self.reader.forgiven.fetch_add(1, Ordering::SeqCst);
     }
+}
+
+/// Tells whether the broker is to move a delivery to the dead-letter queue. One that bears a record of deaths is only acknowledged: its letter is
+/// committed, and the broker would believe, or trip over, what a publisher wrote there (ADR 45).
+fn is_buried(verdict: Option<&Verdict>, delivery: Option<&Delivery>) -> bool {
+    let died_before = delivery.is_some_and(|delivery| delivery.properties.has_death());
+    matches!(verdict, Some(Verdict::Rejected { .. })) && (!died_before || mutant(mutants::FORGED_DEATH_BELIEVED))
 }

@@ -4,8 +4,9 @@ use lapin::types::{AMQPValue, FieldTable};
 
 use crate::support::broker::{DLQ, LANES};
 use crate::support::events::{BACKFILL, LIVE, URGENT, order, payment};
-use crate::support::raw::{Raw, entry, nested, tagged};
+use crate::support::raw::Raw;
 use crate::support::wait::{same, wait_until};
+use crate::support::wire::{entry, nested, tagged};
 use crate::support::world::World;
 
 #[tokio::test(flavor = "multi_thread")]
@@ -208,5 +209,41 @@ async fn an_events_text_forges_no_line_of_the_log_and_drives_no_terminal() {
         }
         world.rest(&mut run).await;
     }
+    world.invariants().await;
+}
+
+/// RabbitMQ 3.x reads the record of deaths when it adds to it, and its worker dies of what it did not write itself: nothing behind would ever reach the
+/// dead-letter queue.
+#[tokio::test(flavor = "multi_thread")]
+async fn a_record_of_deaths_that_is_none_stops_no_dead_letters_behind_it() {
+    let world = World::new("odd_deaths").await;
+    let mut run = world.run().await;
+    let mut raw = Raw::open(&world).await;
+    let text = tagged(b'S', b"died");
+    let own =
+        [entry(b"queue", &tagged(b'S', LANES[0].as_bytes())), entry(b"reason", &tagged(b'S', b"rejected"))].concat();
+    let values = [
+        text.clone(),
+        tagged(b'A', &text),
+        tagged(b'A', b"V"),
+        tagged(b'A', &tagged(b'F', b"")),
+        tagged(b'A', &tagged(b'F', &[&own[..], &entry(b"count", &text)].concat())),
+        tagged(b'A', &[tagged(b'F', &own), nested(10_000)].concat()),
+        nested(10_000),
+    ];
+    for (number, value) in values.iter().enumerate() {
+        let message = payment(&format!("odd-{number}"), "9999", "1.50");
+        raw.publish(LIVE, message.routing_key.as_bytes(), b"m", &entry(b"x-death", value), &message.body).await;
+    }
+    world.publish(&[payment("behind", "9999", "1.50").rejected("unknown_account")]).await;
+    wait_until("all are letters, and the one behind them came by the dead-letter queue", async || {
+        same(world.count("select count(*) from fis_dead_letter where reason = 'unknown_account'").await, 8)?;
+        let (_, metrics) = run.get("/metrics").await;
+        let count = |line: &str| line.rsplit(' ').next().and_then(|count| count.parse::<i64>().ok());
+        let lines = metrics.lines().filter(|line| line.starts_with("fis_parking_parked_total{"));
+        same(lines.filter_map(count).sum(), 1)
+    })
+    .await;
+    world.rest(&mut run).await;
     world.invariants().await;
 }

@@ -17,13 +17,14 @@ const DEPTH_MAX: u8 = 3;
 /// Some headers lie as deep as this, about what is taken at most.
 const ARRAYS_MAX: usize = 50;
 /// Names that mean something to us, to the broker or to a dialect; what is in them is anything.
-const HEADERS: [&str; 15] = [
+const HEADERS: [&str; 16] = [
     "x-fis-tenant",
     "x-fis-attempt",
     "x-fis-lane",
     "x-fis-replay",
     "x-delivery-count",
     "x-fis-unreadable",
+    "x-death",
     "x-first-death-reason",
     "traceparent",
     "cloudEvents:id",

@@ -83,6 +83,7 @@ async fn rest(world: &World, deadline: Instant) -> Vec<Breach> {
     let mut quiet = 0;
     let (mut before, mut since) = ((String::new(), 0), Instant::now());
     loop {
+        operator::mend(world).await;
         // What is under way is cheap to see; everything is looked at only when nothing is.
         let looked = match under_way(world).await {
             Ok(moving) if moving.is_empty() => look(world).await.map(|(breaches, _)| breaches),

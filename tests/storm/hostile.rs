@@ -18,7 +18,7 @@ const ORDER: &str = "ecommerce.order.completed";
 pub type Kind = fn(&mut Writer);
 
 /// Every kind; a schedule has each of them at least once.
-const KINDS: [Kind; 19] = [
+const KINDS: [Kind; 20] = [
     envelope::deep_headers,
     envelope::many_values,
     envelope::full_frame,
@@ -27,6 +27,7 @@ const KINDS: [Kind; 19] = [
     envelope::forged_headers,
     envelope::forged_mark,
     envelope::content_types,
+    envelope::expiring,
     content::oversized,
     content::many_members,
     content::deep_payload,
@@ -58,6 +59,7 @@ fn odd(message: Message, headers: &[u8]) -> Message {
         content_type: Some(message.content_type.as_bytes().to_vec()),
         headers: [&own.collect::<Vec<_>>().concat()[..], headers].concat(),
         message_id: b"hostile".to_vec(),
+        ..Properties::default()
     };
     let routing_key = message.routing_key.clone().into_bytes();
     Message { odd: Some(Arc::new(Odd { routing_key, properties })), ..message }
@@ -96,9 +98,9 @@ fn held(writer: &mut Writer) {
     let first = writer.script.messages.len();
     let for_ever = writer.rng.bool();
     if for_ever {
-        writer.held_for_ever()
+        writer.held_for_ever();
     } else {
-        writer.awaits_a_rate()
+        writer.awaits_a_rate();
     }
     let Some(message) = writer.script.messages.get(first).cloned() else { return };
     let Meaning::Event { case, .. } = message.meaning else { return };

@@ -135,13 +135,6 @@ pub async fn finish(world: &World) -> Result<()> {
     for id in paused {
         world.instances.fis(&["dlq", "replay", "--stop", &id.to_string(), "--yes"]).await?;
     }
-    // Until the last one is mended: a replay that runs has some of them in hand.
-    while let Ok(ids) = world.operator.some(MENDABLE).await {
-        ensure!(Instant::now() < deadline, "{} letters cannot be mended", ids.len());
-        let words = edit(&ids);
-        let _ = world.instances.fis(&words.iter().map(String::as_str).collect::<Vec<_>>()).await;
-        tokio::time::sleep(Duration::from_millis(500)).await;
-    }
     world.instances.fis(&["dlq", "replay", "--all", "--yes", "--no-wait", "--why", "storm, the last"]).await?;
     loop {
         let running = "select count(*) from fis_replay where state = 'running'";
@@ -151,6 +144,14 @@ pub async fn finish(world: &World) -> Result<()> {
         }
         ensure!(Instant::now() < deadline, "{running} replays do not come to their end");
         tokio::time::sleep(Duration::from_millis(200)).await;
+    }
+}
+
+/// Mends whatever can be and is not yet. A letter that a replay has in hand is mended the next time.
+pub async fn mend(world: &World) {
+    if let Ok(ids) = world.operator.some(MENDABLE).await {
+        let words = edit(&ids);
+        let _ = world.instances.fis(&words.iter().map(String::as_str).collect::<Vec<_>>()).await;
     }
 }
 

@@ -1,7 +1,6 @@
 //! A publisher of messages that no library would send: `wire` in a test's world, where nothing may fail.
 
 use super::wire::{self, Properties, Wire};
-pub use super::wire::{entry, nested, tagged};
 use super::world::World;
 
 pub struct Raw {
@@ -41,5 +40,5 @@ impl Raw {
 }
 
 fn properties(message_id: &[u8], headers: &[u8]) -> Properties {
-    Properties { content_type: None, headers: headers.to_vec(), message_id: message_id.to_vec() }
+    Properties { headers: headers.to_vec(), message_id: message_id.to_vec(), ..Properties::default() }
 }

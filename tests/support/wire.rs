@@ -15,6 +15,8 @@ pub struct Properties {
     pub content_type: Option<Vec<u8>>,
     /// The inside of the header table.
     pub headers: Vec<u8>,
+    /// The milliseconds after which the broker gives the message up.
+    pub expiration: Option<Vec<u8>>,
     pub message_id: Vec<u8>,
 }
 
@@ -22,11 +24,13 @@ impl Properties {
     /// The payload of a content header with these.
     pub fn header(&self, body_bytes: usize) -> Vec<u8> {
         let size = u64::try_from(body_bytes).unwrap();
-        // The flags of the content type, the headers, the delivery mode and the message id.
-        let flags: u16 = u16::from(self.content_type.is_some()) << 15 | 1 << 13 | 1 << 12 | 1 << 7;
+        // The flags of the content type, the headers, the delivery mode, the expiration and the message id.
+        let optional = u16::from(self.content_type.is_some()) << 15 | u16::from(self.expiration.is_some()) << 8;
+        let flags: u16 = optional | 1 << 13 | 1 << 12 | 1 << 7;
         let fixed = [&60u16.to_be_bytes()[..], &[0, 0], &size.to_be_bytes(), &flags.to_be_bytes()].concat();
-        let content_type = self.content_type.as_deref().map(short).unwrap_or_default();
-        [&fixed[..], &content_type, &long(&self.headers), &[2], &short(&self.message_id)].concat()
+        let [content_type, expiration] =
+            [&self.content_type, &self.expiration].map(|text| text.as_deref().map(short).unwrap_or_default());
+        [&fixed[..], &content_type, &long(&self.headers), &[2], &expiration, &short(&self.message_id)].concat()
     }
 }
 

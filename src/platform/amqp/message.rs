@@ -164,6 +164,12 @@ impl Properties {
         Some(Death { queue: text("queue")?, reason: text("reason")?, routing_key: text("routing-keys") })
     }
 
+    /// Tells whether there is a record of deaths, whatever it says.
+    #[must_use]
+    pub fn has_death(&self) -> bool {
+        self.0.headers().as_ref().is_some_and(|headers| headers.contains_key("x-death"))
+    }
+
     #[must_use]
     pub fn with_header(self, name: &str, value: &str) -> Self {
         self.with_headers([(name, Some(value))], [])

@@ -135,7 +135,7 @@ impl<'a> Places<'a> {
         let bookable: Vec<&Variant> =
             arrived.iter().map(|v| &case.variants[*v]).filter(|v| matches!(v.fate, Fate::Posted(_))).collect();
         let Some(entry) = entry else {
-            if !bookable.is_empty() {
+            if !bookable.is_empty() && !self.all_expired(number, arrived) {
                 self.breach(case, "confirmed, and not posted".to_owned());
             }
             return;
@@ -167,6 +167,19 @@ impl<'a> Places<'a> {
                 }
             }
         }
+    }
+
+    /// Tells whether its publisher let all of its messages expire, and they are letters that the broker made of them.
+    fn all_expired(&self, number: usize, arrived: &[usize]) -> bool {
+        let mut messages = arrived.iter().flat_map(|variant| &self.messages[&(number, *variant)]);
+        messages.all(|message| self.found(*message).into_iter().any(|letter| self.has_expired(*message, letter)))
+    }
+
+    /// Tells whether a letter is what the broker made of a message that was not taken in time.
+    fn has_expired(&self, message: usize, letter: &LetterRow) -> bool {
+        let odd = self.script.messages[message].odd.as_ref();
+        let expires = odd.is_some_and(|odd| odd.properties.expiration.is_some());
+        expires && letter.status == "parked" && letter.reason == "delivery_limit"
     }
 
     fn compare(&mut self, number: usize, expected: &Entry, entry: &EntryRow) {
@@ -258,7 +271,8 @@ impl<'a> Places<'a> {
     }
 
     fn not_dead(&mut self, message: usize, case: usize) {
-        if let Some(letter) = self.found(message).iter().find(|letter| letter.status == "parked") {
+        let is_open = |letter: &&&LetterRow| letter.status == "parked" && !self.has_expired(message, letter);
+        if let Some(letter) = self.found(message).iter().find(is_open) {
             let what = format!("posted, and message {message} is parked for {}: {}", letter.reason, letter.detail);
             self.breach(&self.script.cases[case], what);
         }

@@ -78,6 +78,13 @@ pub fn not_utf8(writer: &mut Writer) {
     }
 }
 
+/// An order that the broker gives up by itself where it is not taken in time; then it is a letter, which a replay posts.
+pub fn expiring(writer: &mut Writer) {
+    let message = odd(posted_order(writer), b"");
+    let expiration = some(writer, &[1, 50, 2_000]).to_string().into_bytes();
+    writer.publish(with(message, |odd| odd.properties.expiration = Some(expiration)));
+}
+
 fn properties_of(message: &Message) -> Properties {
     message.odd.as_ref().map(|odd| odd.properties.clone()).unwrap_or_default()
 }

@@ -201,7 +201,7 @@ fn rebuild(payload: &mut [u8], followed: &Followed, bytes_max: usize) -> Option<
         if entry.fault.is_none() && (is_small || is_roomy && entry.values <= VALUES_MAX) {
             headers.extend_from_slice(all);
         } else if known == DEATH {
-            headers.extend(newest_death(all).unwrap_or_default());
+            headers.extend(newest_death(all).unwrap_or_else(no_death));
         }
     }
     // Last, so that it counts and not one of the publisher's own with this name.
@@ -246,6 +246,14 @@ fn newest_death(header: &[u8]) -> Option<Vec<u8>> {
     cut.push(b'A');
     put_long(&mut cut, &array);
     Some(cut)
+}
+
+/// A record of deaths that says nothing: whoever settles the message must know that there was one.
+fn no_death() -> Vec<u8> {
+    let mut none = short(DEATH);
+    none.push(b'A');
+    put_long(&mut none, &[]);
+    none
 }
 
 /// An array of texts, cut to its first.
