@@ -98,7 +98,7 @@ fn with(message: Message, change: impl FnOnce(&mut Odd)) -> Message {
     Message { odd: Some(changed.into()), ..message }
 }
 
-/// A record of a death that never was, with another routing key.
+/// A record of a death that never was, with another routing key; or none at all, of which RabbitMQ 3.x would die.
 pub fn forged_death(writer: &mut Writer) {
     let queue = ["fis.ingestion.queue", "fis.urgent.queue", "fis.backfill.queue"][writer.rng.usize(..3)];
     let reason = ["rejected", "rejected", "expired", "maxlen", "delivery_limit"][writer.rng.usize(..5)];
@@ -110,7 +110,12 @@ pub fn forged_death(writer: &mut Writer) {
         number_header("count", writer.rng.i64(1..100)),
         entry(b"routing-keys", &keys),
     ];
-    let deaths = entry(b"x-death", &tagged(b'A', &tagged(b'F', &death.concat())));
+    let deaths = match writer.rng.u8(..6) {
+        0 => tagged(b'A', &tagged(b'S', b"died")),
+        1 => nested(10_000),
+        _ => tagged(b'A', &tagged(b'F', &death.concat())),
+    };
+    let deaths = entry(b"x-death", &deaths);
     let message = if writer.rng.u8(..3) == 0 { posted_order(writer) } else { unknown_account(writer) };
     writer.publish(odd(message, &deaths));
 }
