@@ -71,6 +71,7 @@ pub async fn verdict(world: &World) -> Result<(Vec<Breach>, Snapshot)> {
     breaches.extend(feed::check(&world.script, &snapshot, &told, scars));
     breaches.extend(keys(world, &snapshot).await?);
     breaches.extend(operator::check(world).await?);
+    breaches.extend(logs(world));
     breaches.extend(late);
     if breaches.is_empty() {
         breaches.extend(restless);
@@ -136,6 +137,20 @@ async fn look(world: &World) -> Result<(Vec<Breach>, Snapshot)> {
     let mut breaches = places::check(&world.script, &sent, &snapshot, &discarded);
     breaches.extend(under_way(world).await?);
     Ok((breaches, snapshot))
+}
+
+/// No text of an event drives the terminal of whoever reads the log, or turns a line of it around.
+fn logs(world: &World) -> Vec<Breach> {
+    let is_unfit =
+        |c: &char| *c != '\n' && c.is_control() || matches!(c, '\u{202a}'..='\u{202e}' | '\u{2066}'..='\u{2069}');
+    let mut breaches = Vec::new();
+    for number in world.instances.all() {
+        let log = std::fs::read(world.instances.log(number)).unwrap_or_default();
+        if let Some(unfit) = String::from_utf8_lossy(&log).chars().find(is_unfit) {
+            breaches.push(Breach::new(8, format!("the log of fis {number} has a raw {unfit:?}")));
+        }
+    }
+    breaches
 }
 
 /// Invariant 8: no PROCESSING key of a posted event; and a COMPLETED key never lies.
