@@ -10,6 +10,7 @@ use crate::call;
 use crate::cargo::{cargo, up_while};
 use crate::environment;
 use crate::install;
+use crate::parts_list;
 use crate::place::Place;
 use crate::processes;
 use crate::say::{Done, Stop, bold, red, say};
@@ -51,6 +52,8 @@ fn checks(place: &Place, steps: &mut Steps) -> Done {
     steps.step("format", || call::must(&mut cargo(place, &["fmt", "--all", "--check"])))?;
     steps.step("lints", || call::must(&mut cargo(place, &lints)))?;
     steps.step("licenses", || licenses(place))?;
+    steps.step("advisories", || advisories(place))?;
+    steps.step("parts list", || parts_list::write(place))?;
     steps.step("documentation", || call::must(cargo(place, &pages).env("RUSTDOCFLAGS", "-Dwarnings")))
 }
 
@@ -59,6 +62,18 @@ fn licenses(place: &Place) -> Done {
         return call::must(&mut cargo(place, &["deny", "check", "bans", "licenses", "sources"]));
     }
     say("cargo-deny is not installed: skipped");
+    Ok(())
+}
+
+/// Known weaknesses of what is compiled in. Their database is fetched, so a machine without the network cannot tell.
+fn advisories(place: &Place) -> Done {
+    if !call::succeeds(&mut cargo(place, &["deny", "--version"])) {
+        say("cargo-deny is not installed: skipped");
+    } else if !call::succeeds(&mut cargo(place, &["deny", "fetch", "db"])) {
+        say("the database of advisories cannot be fetched from here: skipped");
+    } else {
+        return call::must(&mut cargo(place, &["deny", "check", "advisories"]));
+    }
     Ok(())
 }
 

@@ -13,6 +13,7 @@ mod environment;
 mod files;
 mod install;
 mod lifecycle;
+mod parts_list;
 mod place;
 mod ports;
 mod postgres;
@@ -39,6 +40,7 @@ usage: ./dev COMMAND
   test [ARGS]     everything CI checks: format, lints, documentation, all tests
                   with ARGS: only `cargo test ARGS`, no checks
   check           the part of `test` that needs no servers
+  sbom            write the parts list of the product (CycloneDX) into the target directory; `check` does it too
   run [ARGS]      start the servers, build, migrate, declare the topology, run the service in the foreground
   bench [ARGS]    start the servers, build, run `fis-bench bench`
   faults [ARGS]   one random schedule of the fault suite, on servers of its own: --seed N, --minutes M, --only FAULT,
@@ -66,6 +68,7 @@ enum Task<'w> {
     Demo(&'w [OsString]),
     Test(&'w [OsString]),
     Check,
+    Sbom,
     Run(&'w [OsString]),
     Bench(&'w [OsString]),
     Faults(&'w [OsString]),
@@ -104,9 +107,10 @@ fn parse(words: &[OsString]) -> Done<Task<'_>> {
         ("rabbitmqctl", _) => Task::Rabbitmqctl(args),
         (afterwards::WORD, _) => Task::Afterwards(args),
         ("check", []) => Task::Check,
+        ("sbom", []) => Task::Sbom,
         ("status", []) => Task::Status,
         ("env", []) => Task::Env,
-        ("check" | "status" | "env", _) => return wrong(&format!("{command} takes no arguments")),
+        ("check" | "sbom" | "status" | "env", _) => return wrong(&format!("{command} takes no arguments")),
         ("up", []) => Task::Up { cluster: false },
         ("up", ["--cluster"]) => Task::Up { cluster: true },
         ("up", _) => return wrong("up takes nothing or --cluster"),
@@ -133,6 +137,7 @@ fn perform(root: PathBuf, task: Task<'_>) -> Done {
         Task::Demo(args) => cargo::demo(place, args),
         Task::Test(args) => checks::test(place, args),
         Task::Check => checks::check(place),
+        Task::Sbom => parts_list::write(place),
         Task::Run(args) => cargo::run(place, args),
         Task::Bench(args) => cargo::bench(place, args),
         Task::Faults(args) => cargo::faults(place, args),
