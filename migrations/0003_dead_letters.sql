@@ -6,7 +6,7 @@
 --   * a letter is in one of four states; it is resolved exactly when it says how (resolved_as), and settled_at is the moment at which it
 --     left the open ones
 --   * a letter moves only along the roads of fis_letter_moves, and every move leaves a row in fis_operator_log: the trigger
---     writes it, so no statement can forget it. Who, why and through what are the transaction's settings fis.by, fis.why and
+--     writes it, so no statement can forget it (0006 has the rows of its first and its last day). Who, why and through what are the transaction's settings fis.by, fis.why and
 --     fis.through; without them it was the service itself
 --   * an open letter cannot be deleted, by nobody; the log, the edits and the entries' edits are append-only
 --   * a replay's selection (fis_replay_letter) never changes. Every place up to fis_replay.decided has its verdict: the transaction that
@@ -158,7 +158,7 @@ create table fis_operator_log (
     by          text        not null,
     -- The role that had logged in, whoever `by` says it was.
     login       text        not null,
-    act         text        not null check (act in ('replay', 'pause', 'resume', 'stop', 'hold', 'resolve', 'fail', 'reopen', 'discard', 'edit', 'again', 'prune', 'revert')),
+    act         text        not null check (act in ('park', 'replay', 'pause', 'resume', 'stop', 'hold', 'resolve', 'fail', 'reopen', 'discard', 'edit', 'book', 'again', 'prune', 'revert')),
     why         text        not null,
     -- The hand through which the act came.
     through     text        not null check (through in ('cli', 'service')),
@@ -168,7 +168,12 @@ create table fis_operator_log (
     to_status   text,
     -- The letter's reason and detail after the move, or what was done.
     reason      text,
-    detail      text        not null
+    detail      text        not null,
+    -- The way in which the letter was resolved, and its entry, after the move.
+    resolved_as text,
+    entry_id    text,
+    -- The hash of what was parked or edited (docs/hash-chain.md).
+    content     text
 );
 create index fis_operator_log_letter on fis_operator_log (letter_id, id) where letter_id is not null;
 -- Which letters of a replay failed again, and why.
@@ -199,7 +204,7 @@ begin
     if not exists (select from new_letters) then
         return null;
     end if;
-    insert into fis_operator_log (by, act, why, through, letter_id, replay_id, from_status, to_status, reason, detail)
+    insert into fis_operator_log (by, act, why, through, letter_id, replay_id, from_status, to_status, reason, detail, resolved_as, entry_id)
     select case whose when '' then 'fis' else whose end,
            case when n.status = 'resolved' then 'resolve'
                 when n.status = 'discarded' then 'discard'
@@ -209,10 +214,10 @@ begin
                 else 'reopen' end,
            coalesce(nullif(current_setting('fis.why', true), ''), n.resolved_as, n.reason),
            coalesce(nullif(current_setting('fis.through', true), ''), 'service'),
-           n.id, n.replay_id, o.status, n.status, n.reason, n.detail
+           n.id, n.replay_id, o.status, n.status, n.reason, n.detail, n.resolved_as, n.entry_id
       from old_letters o
       join new_letters n using (id)
-     where n.status <> o.status or n.reason <> o.reason or n.replay_id is distinct from o.replay_id
+     where n.status <> o.status or n.reason <> o.reason or n.detail <> o.detail or n.replay_id is distinct from o.replay_id
      order by n.first_seen_at, n.id;
     return null;
 end

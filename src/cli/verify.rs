@@ -8,7 +8,7 @@ use anyhow::Context;
 use super::{parse_tenant, printable};
 use crate::desk::Desk;
 use crate::desk::checkpoint::NamedCheckpoint;
-use crate::desk::verify::LedgerAudit;
+use crate::desk::verify::{LedgerAudit, LogAudit};
 use crate::platform::config::Config;
 
 #[derive(clap::Args)]
@@ -54,6 +54,9 @@ impl Verify {
             for broken in audited.guards.iter().chain(&audited.stranded) {
                 println!("{}", printable(broken));
             }
+            if let Some(log) = &audited.log {
+                tell(log);
+            }
             for broken in &audited.checkpoint {
                 println!("{broken}");
             }
@@ -63,6 +66,18 @@ impl Verify {
         }
         Ok(if audited.is_whole() { ExitCode::SUCCESS } else { ExitCode::FAILURE })
     }
+}
+
+fn tell(log: &LogAudit) {
+    let LogAudit { blocks, rows, unsealed, letters, faults } = log;
+    for fault in faults {
+        println!("{}", printable(fault));
+    }
+    let unsealed = match unsealed {
+        0 => String::new(),
+        rows => format!(", {rows} more rows not sealed yet"),
+    };
+    println!("operators' log: {rows} rows in {blocks} blocks{unsealed}; {letters} dead letters beside it");
 }
 
 fn read(file: &Path) -> anyhow::Result<NamedCheckpoint> {

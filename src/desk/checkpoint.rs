@@ -2,15 +2,21 @@
 //! that was signed before. A checkpoint of another key, or one that was altered, is never compared.
 
 use std::fmt;
+use std::time::Duration;
 
 use chrono::{DateTime, Utc};
+use sqlx::PgConnection;
 
 use super::{Desk, DeskError};
-use crate::domain::checkpoint::{Checkpoint, signed_text};
+use crate::domain::checkpoint::{Checkpoint, Head, LogHead, signed_text};
+use crate::parking::seal::{self, Sealed};
 use crate::platform::signing::Signer;
 use crate::platform::time;
 use crate::store::audit::{hash_at, seal_at};
-use crate::store::heads;
+use crate::store::{heads, log_blocks};
+
+/// The longest wait for a transaction that writes to the log; what it writes is in the next checkpoint.
+const SEAL_PATIENCE: Duration = Duration::from_secs(2);
 
 /// A checkpoint with the name by which its reader knows it.
 #[derive(Debug, Clone)]
@@ -26,12 +32,15 @@ pub enum Promise {
     Entry(i64),
     /// This version of the books.
     Books(i32),
+    /// This block of the operators' log.
+    Block(i64),
 }
 
 /// A promise of a checkpoint that the ledger does not keep any more.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct BrokenPromise {
-    pub tenant_id: String,
+    /// The tenant, or the log.
+    pub whose: String,
     pub promise: Promise,
     pub signed_at: DateTime<Utc>,
     /// False: it has another hash.
@@ -42,12 +51,13 @@ impl fmt::Display for BrokenPromise {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let found = if self.is_gone { "is gone" } else { "has another hash" };
         let signed = self.signed_at.format("%Y-%m-%d %H:%M:%S UTC");
-        let tenant = &self.tenant_id;
+        let whose = &self.whose;
         match self.promise {
-            Promise::Entry(sequence) => write!(f, "{tenant}: sequence {sequence}, signed on {signed}, {found}"),
+            Promise::Entry(sequence) => write!(f, "{whose}: sequence {sequence}, signed on {signed}, {found}"),
             Promise::Books(version) => {
-                write!(f, "{tenant}: version {version} of the books, signed on {signed}, {found}")
+                write!(f, "{whose}: version {version} of the books, signed on {signed}, {found}")
             }
+            Promise::Block(no) => write!(f, "{whose}: block {no}, signed on {signed}, {found}"),
         }
     }
 }
@@ -59,16 +69,22 @@ impl serde::Serialize for BrokenPromise {
 }
 
 impl Desk {
-    /// The end of every chain, signed with the configured key.
+    /// The end of every chain, signed with the configured key. The log is sealed first, where the role may; what is being written to it just now is not in it.
     ///
     /// # Errors
     /// There is no key, or the database is away.
     pub async fn checkpoint(&self) -> Result<Checkpoint, DeskError> {
         let signer = Signer::new(&self.config.audit.signing_key)?;
+        let mut db = self.postgres.pool.acquire().await?;
+        if log_blocks::may_insert(&mut db).await? {
+            while seal::step(&mut db, SEAL_PATIENCE).await? == Sealed::More {}
+        }
+        let newest = log_blocks::newest(&mut *db).await?;
+        let log = Some(LogHead { block: newest.no, hash: newest.hash });
         let heads = heads::all(&self.postgres.pool).await?;
         let at = time::now();
-        let signature = signer.sign(&signed_text(at, &heads));
-        Ok(Checkpoint { at, heads, public_key: signer.public_key(), signature })
+        let signature = signer.sign(&signed_text(at, log.as_ref(), &heads));
+        Ok(Checkpoint { at, log, heads, public_key: signer.public_key(), signature })
     }
 
     /// Holds the ledger to a checkpoint: what it says must still be so. Returns what is not.
@@ -78,26 +94,53 @@ impl Desk {
     pub async fn hold_to(&self, named: &NamedCheckpoint) -> Result<Vec<BrokenPromise>, DeskError> {
         let NamedCheckpoint { name, checkpoint } = named;
         let signer = Signer::new(&self.config.audit.signing_key)?;
-        if !signer.made(&signed_text(checkpoint.at, &checkpoint.heads), &checkpoint.signature) {
+        if !signer.made(&signed_text(checkpoint.at, checkpoint.log.as_ref(), &checkpoint.heads), &checkpoint.signature)
+        {
             return Err(DeskError::Refused {
                 why: format!("{name} is not signed with the configured key, or was altered"),
             });
         }
-        let mut broken = Vec::new();
+        let mut db = self.postgres.pool.acquire().await?;
+        let mut kept = log_kept(&mut db, checkpoint.log.as_ref()).await?;
         for head in &checkpoint.heads {
-            let mut hold = |promise: Promise, signed: &str, found: Option<String>| {
-                if found.as_deref() != Some(signed) {
-                    let (tenant_id, is_gone) = (head.tenant_id.clone(), found.is_none());
-                    broken.push(BrokenPromise { tenant_id, promise, signed_at: checkpoint.at, is_gone });
-                }
-            };
-            let hash = hash_at(&self.postgres.pool, &head.tenant_id, head.sequence).await?;
-            hold(Promise::Entry(head.sequence), &head.hash, hash);
-            if let Some(books) = &head.books {
-                let seal = seal_at(&self.postgres.pool, &head.tenant_id, books.version).await?;
-                hold(Promise::Books(books.version), &books.hash, seal);
-            }
+            kept.append(&mut head_kept(&mut db, head).await?);
         }
-        Ok(broken)
+        let broken = kept.into_iter().filter(|kept| kept.found.as_ref() != Some(&kept.signed));
+        let promise = |kept: Kept| BrokenPromise {
+            whose: kept.whose,
+            promise: kept.promise,
+            signed_at: checkpoint.at,
+            is_gone: kept.found.is_none(),
+        };
+        Ok(broken.map(promise).collect())
     }
+}
+
+/// A promise with the hash that was signed and the one that is there now.
+struct Kept {
+    whose: String,
+    promise: Promise,
+    signed: String,
+    found: Option<String>,
+}
+
+async fn log_kept(db: &mut PgConnection, log: Option<&LogHead>) -> Result<Vec<Kept>, sqlx::Error> {
+    // Block 0 is none: nothing was sealed.
+    let Some(LogHead { block, hash }) = log.filter(|log| log.block > 0) else { return Ok(Vec::new()) };
+    let found = log_blocks::hash_of(db, *block).await?;
+    let whose = "the operators' log".to_owned();
+    Ok(vec![Kept { whose, promise: Promise::Block(*block), signed: hash.clone(), found }])
+}
+
+async fn head_kept(db: &mut PgConnection, head: &Head) -> Result<Vec<Kept>, sqlx::Error> {
+    let Head { tenant_id, sequence, hash, books } = head;
+    let found = hash_at(&mut *db, tenant_id, *sequence).await?;
+    let entry = Promise::Entry(*sequence);
+    let mut kept = vec![Kept { whose: tenant_id.clone(), promise: entry, signed: hash.clone(), found }];
+    if let Some(books) = books {
+        let found = seal_at(db, tenant_id, books.version).await?;
+        let promise = Promise::Books(books.version);
+        kept.push(Kept { whose: tenant_id.clone(), promise, signed: books.hash.clone(), found });
+    }
+    Ok(kept)
 }

@@ -1,10 +1,12 @@
-//! The audit of the ledger: every hash and every balance computed anew, in constant memory. A scope enters; a verdict for each tenant, and
-//! whatever a checkpoint says that is no longer so, leave. Nothing that the ledger says of itself is believed.
+//! The audit of the ledger: every hash and every balance computed anew, in constant memory. A scope enters; a verdict for each tenant, one about letters
+//! and the operators' log, and whatever a checkpoint says that is no longer so, leave. Nothing that the ledger says of itself is believed.
 
 use super::checkpoint::{BrokenPromise, NamedCheckpoint};
 use super::{Desk, DeskError};
 use crate::domain::ids::TenantId;
 use crate::journal::audit::{self, Scope, TenantAudit};
+use crate::parking::audit as letters;
+pub use crate::parking::audit::LogAudit;
 use crate::store::{self, guards};
 
 /// The part of the ledger to audit.
@@ -28,13 +30,20 @@ pub struct LedgerAudited {
     pub guards: Vec<String>,
     /// What waits and nothing will call back.
     pub stranded: Vec<String>,
+    /// The letters and the operators' log; `None`: only a part of the ledger was asked for, and they are of no tenant alone.
+    pub log: Option<LogAudit>,
     pub checkpoint: Vec<BrokenPromise>,
 }
 
 impl LedgerAudited {
     #[must_use]
     pub fn is_whole(&self) -> bool {
-        self.broken == 0 && self.guards.is_empty() && self.stranded.is_empty() && self.checkpoint.is_empty()
+        let log_is_whole = self.log.as_ref().is_none_or(|log| log.faults.is_empty());
+        self.broken == 0
+            && self.guards.is_empty()
+            && self.stranded.is_empty()
+            && log_is_whole
+            && self.checkpoint.is_empty()
     }
 }
 
@@ -53,9 +62,13 @@ impl Desk {
             Some(checkpoint) => self.hold_to(checkpoint).await?,
             None => Vec::new(),
         };
+        let log = match scope {
+            Scope { tenant: None, from: None } => Some(letters::verify(&self.postgres.pool).await?),
+            Scope { .. } => None,
+        };
         let guards = guards::faults(&self.postgres.pool).await?;
         let stranded = store::audit::stranded(&self.postgres.pool).await?;
         let broken = tenants.iter().filter(|audit| audit.fault.is_some()).count();
-        Ok(LedgerAudited { tenants, broken, guards, stranded, checkpoint })
+        Ok(LedgerAudited { tenants, broken, guards, stranded, log, checkpoint })
     }
 }

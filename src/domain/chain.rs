@@ -170,6 +170,15 @@ impl Netstrings {
         self.scratch = scratch;
     }
 
+    /// All of it so far, to be hashed piece by piece.
+    pub fn bytes(&self) -> &[u8] {
+        &self.bytes
+    }
+
+    pub fn clear(&mut self) {
+        self.bytes.clear();
+    }
+
     /// The SHA-256 of all of it, in hexadecimal digits.
     pub fn hash(&self) -> String {
         sha256_behind("", &self.bytes)

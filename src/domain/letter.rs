@@ -92,6 +92,8 @@ words! {
 words! {
     /// The act that a line of the operators' log records.
     pub enum LetterAct {
+        /// A message could not be booked, and is a letter now.
+        Park = "park",
         /// A replay was started.
         Replay = "replay",
         Pause = "pause",
@@ -106,8 +108,11 @@ words! {
         Reopen = "reopen",
         Discard = "discard",
         Edit = "edit",
+        /// An entry was booked from an edited copy.
+        Book = "book",
         /// The letter came again, for another reason.
         Again = "again",
+        /// Retention removed a settled letter.
         Prune = "prune",
         /// An entry was reversed by hand; the one act that is about no letter.
         Revert = "revert",

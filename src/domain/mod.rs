@@ -17,6 +17,7 @@ pub mod fx;
 pub mod ids;
 pub mod json;
 pub mod letter;
+pub mod log_chain;
 pub mod money;
 pub mod names;
 pub mod operator;

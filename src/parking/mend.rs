@@ -19,6 +19,7 @@ use crate::store::{StoreError, operator_log};
 /// Nothing was stored and nothing is replayed; `Changed`: none of the letters is parked any more. Or the commit got no answer.
 pub async fn edit(pool: &PgPool, edits: &[Edit], who: &Operator) -> Result<Replay, StoreError> {
     let mut transaction = pool.begin().await?;
+    operator_log::sign(&mut transaction, who).await?;
     let stored = letter_edits::insert(&mut transaction, edits, who).await?;
     if stored.is_empty() {
         transaction.rollback().await?;
@@ -31,13 +32,12 @@ pub async fn edit(pool: &PgPool, edits: &[Edit], who: &Operator) -> Result<Repla
     Ok(replay)
 }
 
-/// Writes the replay of the copies, and who made them.
+/// Writes the replay of the copies.
 async fn replay_edits(db: &mut PgConnection, stored: &[StoredEdit], who: &Operator) -> Result<Replay, StoreError> {
     let selection = format!("{} edited", stored.len());
     let id = replays::insert(&mut *db, who, &selection, ReplayPace::default(), ReplayState::Running).await?;
     replays::freeze_edited(&mut *db, id, stored).await?;
     replays::set_letters(&mut *db, id, i64::try_from(stored.len()).unwrap_or(i64::MAX)).await?;
-    operator_log::record_edits(&mut *db, id, stored, who).await?;
     replays::find(db, id).await
 }
 
@@ -76,7 +76,7 @@ pub async fn discard(
 /// Rows that one statement of the retention removes, so that none runs into a limit.
 const PRUNE_STEP: i64 = 10_000;
 
-/// Removes letters that were resolved or discarded before `older_than`, and says so in the log.
+/// Removes letters that were resolved or discarded before `older_than`; the table says of each in the log who did, and why.
 ///
 /// # Errors
 /// What was removed until then stays removed, and is in the log.
@@ -84,14 +84,13 @@ pub async fn prune(pool: &PgPool, older_than: DateTime<Utc>, who: &Operator) -> 
     let mut pruned = 0;
     loop {
         let mut transaction = pool.begin().await?;
+        operator_log::sign(&mut transaction, who).await?;
         let step = dead_letters::prune(&mut transaction, older_than, PRUNE_STEP).await?;
         if step == 0 {
             transaction.rollback().await?;
             replays::forget_selections(&mut *pool.acquire().await?, older_than).await?;
             return Ok(pruned);
         }
-        let detail = format!("{step} letters settled before {}", older_than.to_rfc3339());
-        operator_log::record_prune(&mut transaction, who, &detail).await?;
         transaction.commit().await?;
         pruned += u64::try_from(step).unwrap_or_default();
     }

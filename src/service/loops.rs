@@ -1,4 +1,4 @@
-//! What runs for as long as the service does: the intake's sessions, the watch over the books, the probe of Redis.
+//! What runs for as long as the service does: the intake's sessions, the watch over the books, the probe of Redis, the sealing of the log.
 
 use std::collections::BTreeSet;
 use std::sync::Arc;
@@ -13,6 +13,7 @@ use super::wait;
 use crate::domain::disposition::Reason;
 use crate::intake::Lane;
 use crate::journal::books::BooksError;
+use crate::parking::seal::{self, Sealed};
 use crate::pipeline::{Edges, Inbox, InboxError, Pipeline, PipelineError};
 use crate::platform::amqp::{AmqpError, Connection, Consumer, Limits, Prefetch, Receiver};
 use crate::platform::config::{self, Config};
@@ -23,6 +24,8 @@ use crate::platform::time::{self, Backoff};
 use crate::store::dead_letters::{self, OpenLetters};
 use crate::store::ledger;
 
+/// The sealing of the operators' log.
+const SEAL_WORK: Work = Work::of("service.seal");
 /// The question whether PostgreSQL takes postings.
 const PROBE_WORK: Work = Work::of("service.probe");
 /// The count of open dead letters.
@@ -32,6 +35,10 @@ const LETTERS_WORK: Work = Work::of("service.letters");
 const BOOKS_POLL: Duration = Duration::from_secs(1);
 /// The interval at which the parts that nobody talks to are asked whether they are there.
 const PROBE: Duration = Duration::from_secs(2);
+/// The interval at which the operators' log is sealed: for so long a row of it is proven by nothing.
+const SEAL: Duration = Duration::from_secs(5);
+/// The longest wait for a transaction that writes to the log, well within the limit for any answer of PostgreSQL.
+const SEAL_PATIENCE: Duration = Duration::from_secs(1);
 /// The longest pause between two attempts at a session: posting is to go on within 5 s of PostgreSQL's return.
 const SESSION_BACKOFF_MAX: Duration = Duration::from_secs(2);
 /// The interval at which the open dead letters are counted.
@@ -67,6 +74,31 @@ pub async fn probe(edges: &Edges, stop: &CancellationToken) {
             edges.health.away(Part::Postgres, &error.to_string());
         }
         if wait(PROBE, stop).await {
+            return;
+        }
+    }
+}
+
+/// Seals the operators' log while there is something to seal, and once more at the end. Every instance does; whoever comes first makes a block.
+pub async fn seal_log(edges: &Edges, stop: &CancellationToken) {
+    loop {
+        let is_last = wait(SEAL, stop).await;
+        // Whoever needs PostgreSQL has told that it is away; and nobody waits for it in order to stop.
+        while !edges.health.is_away(Part::Postgres) {
+            match edges.postgres.run(SEAL_WORK, async |db| seal::step(db, SEAL_PATIENCE).await).await {
+                Ok(Sealed::More) => {}
+                Ok(Sealed::All) => break,
+                Ok(Sealed::Busy) => {
+                    tracing::debug!("a transaction that writes to the operators' log has not ended; sealing it later");
+                    break;
+                }
+                Err(error) => {
+                    tracing::warn!(error = %error, "the operators' log could not be sealed, trying again");
+                    break;
+                }
+            }
+        }
+        if is_last {
             return;
         }
     }

@@ -15,9 +15,10 @@
 //! | `letter_edits` | `fis_dead_letter_edit` |
 //! | `leases` | `fis_lease` |
 //! | `replays` | `fis_replay`, `fis_replay_letter` |
-//! | `operator_log` | `fis_operator_log`, beside the table's own trigger |
+//! | `operator_log` | `fis_operator_log`, beside the triggers of the letters' tables |
+//! | `log_blocks` | `fis_log_block` |
 //! | `mirror` | `fis_mirror`, `fis_mirror_cursor` |
-//! | `audit`, `receipts`, `tie_out` | read only |
+//! | `audit`, `letter_audit`, `receipts`, `tie_out` | read only |
 //! | `ledger` | read only; the row of `fis_ledger` is made by its migration |
 //! | `schema` | the version of the whole |
 
@@ -32,7 +33,9 @@ pub mod held;
 pub mod journal;
 pub mod leases;
 pub mod ledger;
+pub mod letter_audit;
 pub mod letter_edits;
+pub mod log_blocks;
 pub mod mirror;
 pub mod operator_log;
 pub mod outbox;

@@ -1,12 +1,11 @@
 //! `fis_operator_log`: who did what to which letter, why, and through what. An operator enters as the signature of a transaction; the
-//! table's own trigger writes a line for every move of a letter. Lines of acts that move no letter are written here. A line never changes.
+//! triggers of the letters' tables write a line for everything that becomes of a letter. Lines of acts that are about no single letter are written
+//! here. A line never changes.
 
 use chrono::{DateTime, Utc};
 use sqlx::PgConnection;
 
-use super::column;
 use super::error::StoreError;
-use super::letter_edits::StoredEdit;
 use crate::domain::letter::{LetterAct, LetterStatus};
 use crate::domain::operator::Operator;
 
@@ -24,32 +23,6 @@ pub async fn sign(db: &mut PgConnection, who: &Operator) -> Result<(), sqlx::Err
     .bind(who.by())
     .bind(who.why())
     .bind(who.through().as_str())
-    .execute(db)
-    .await?;
-    Ok(())
-}
-
-/// Records the edited copies of letters.
-///
-/// # Errors
-/// The database is away.
-pub async fn record_edits(
-    db: &mut PgConnection,
-    replay: i64,
-    edits: &[StoredEdit],
-    who: &Operator,
-) -> Result<(), sqlx::Error> {
-    sqlx::query(
-        "insert into fis_operator_log (by, act, why, through, letter_id, replay_id, detail)
-         select $1, 'edit', $2, $3, letter_id, $4, 'edit ' || edit_no
-           from unnest($5::text[], $6::integer[]) as edit (letter_id, edit_no)",
-    )
-    .bind(who.by())
-    .bind(who.why())
-    .bind(who.through().as_str())
-    .bind(replay)
-    .bind(column!(edits, edit => edit.letter_id.as_str()))
-    .bind(column!(edits, edit => edit.edit_no))
     .execute(db)
     .await?;
     Ok(())
@@ -77,21 +50,6 @@ pub async fn record_replay(
     .bind(detail)
     .execute(db)
     .await?;
-    Ok(())
-}
-
-/// Records that retention removed letters, and which.
-///
-/// # Errors
-/// The database is away.
-pub async fn record_prune(db: &mut PgConnection, who: &Operator, detail: &str) -> Result<(), sqlx::Error> {
-    sqlx::query("insert into fis_operator_log (by, act, why, through, detail) values ($1, 'prune', $2, $3, $4)")
-        .bind(who.by())
-        .bind(who.why())
-        .bind(who.through().as_str())
-        .bind(detail)
-        .execute(db)
-        .await?;
     Ok(())
 }
 

@@ -18,6 +18,7 @@ begin
                        ('fis_journal_line',     'insert',                 null),
                        ('fis_books',            'insert',                 null),
                        ('fis_operator_log',     'insert',                 'insert'),
+                       ('fis_log_block',        'insert',                 null),
                        ('fis_dead_letter_edit', 'insert',                 'insert'),
                        ('fis_entry_edit',       'insert',                 null),
                        ('fis_chain_head',       'insert, update',         null),

@@ -40,6 +40,7 @@ mod rights;
 mod rights_broker;
 mod schema;
 mod tampering;
+mod tampering_log;
 mod tie_out;
 mod tls;
 mod topology;

@@ -35,6 +35,7 @@ async fn the_services_role_cannot_alter_what_is_recorded() {
         "fis_journal_line",
         "fis_books",
         "fis_operator_log",
+        "fis_log_block",
         "fis_dead_letter_edit",
         "fis_entry_edit",
         "_sqlx_migrations",

@@ -11,7 +11,7 @@ use crate::support::events::{books, order, payment};
 use crate::support::wait::{same, wait_until};
 use crate::support::world::{Setup, World};
 
-const KEY: &str = "9d61b19deffd5a60ba844af492ec2cc44449c5697b326919703bac031cae7f60";
+pub const KEY: &str = "9d61b19deffd5a60ba844af492ec2cc44449c5697b326919703bac031cae7f60";
 
 /// A world with two versions of the books and one order.
 async fn with_one_order(name: &str) -> World {
@@ -24,7 +24,7 @@ async fn with_one_order(name: &str) -> World {
 }
 
 /// Statements of somebody whom no trigger stops.
-async fn unguarded(world: &World, sql: &str) {
+pub async fn unguarded(world: &World, sql: &str) {
     let mut superuser = PgConnection::connect(&world.admin_url).await.unwrap();
     sqlx::raw_sql("set session_replication_role = replica").execute(&mut superuser).await.unwrap();
     sqlx::raw_sql(sql).execute(&mut superuser).await.unwrap_or_else(|error| panic!("{sql}: {error}"));

@@ -141,7 +141,7 @@ async fn progress_tells_posted_failed_held_and_left() {
     let shown = world.fis(&["dlq", "show", &letter, "--json"]).await.expect(0, &[]).json();
     assert_eq!((&shown["status"], &shown["attempts"]), (&json!("parked"), &json!(2)));
     let acts: Vec<_> = shown["history"].as_array().unwrap().iter().map(|line| line["act"].as_str().unwrap()).collect();
-    assert_eq!(acts, ["fail"]);
+    assert_eq!(acts, ["park", "fail"]);
     let asked =
         "select concat_ws(' ', by, act, detail) from fis_operator_log where letter_id is null and replay_id = 1";
     let asked = text(&world, asked).await;

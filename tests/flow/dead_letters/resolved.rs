@@ -27,7 +27,7 @@ async fn resolved_means_booked_and_not_merely_selected() {
     assert_eq!(world.count(linked).await, 2);
     let log = "select string_agg(concat_ws(' ', by, act, why, through), '; ' order by id) from fis_operator_log
                 where letter_id = (select id from fis_dead_letter where event_id = 'b-0')";
-    assert_eq!(text(&world, log).await, "anna resolve account opened service");
+    assert_eq!(text(&world, log).await, "fis park unknown_account service; anna resolve account opened service");
 
     // Posted already, and Redis knows it: the replay must be seen by PostgreSQL all the same.
     world
