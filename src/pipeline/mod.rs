@@ -175,6 +175,6 @@ impl Pipeline {
 /// Tells whether the broker is to move a delivery to the dead-letter queue. One that bears a record of deaths is only acknowledged: its letter is
 /// committed, and the broker would believe, or trip over, what a publisher wrote there (ADR 45).
 fn is_buried(verdict: Option<&Verdict>, delivery: Option<&Delivery>) -> bool {
-    let died_before = delivery.is_some_and(|delivery| delivery.properties.has_death());
+    let died_before = delivery.is_some_and(|delivery| delivery.properties.has_deaths());
     matches!(verdict, Some(Verdict::Rejected { .. })) && (!died_before || mutant(mutants::FORGED_DEATH_BELIEVED))
 }

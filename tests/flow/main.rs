@@ -20,6 +20,7 @@ mod duplicates;
 mod edges;
 mod examples;
 mod feed;
+mod fuzz;
 mod goodbye;
 mod happy;
 mod held;
@@ -46,7 +47,6 @@ mod tls;
 mod topology;
 mod unreadable_books;
 mod waiting;
-mod wire;
 mod work;
 
 #[path = "../support/mod.rs"]

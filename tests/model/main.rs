@@ -14,7 +14,8 @@
 //! | `schemas` | what the code sends is what `topology/schemas` says, member by member |
 //! | `asyncapi` | `topology/asyncapi.yaml` is what the code and the topology make of it, and AsyncAPI's own parser takes it |
 //! | `names` | every exchange, queue and routing key that a document names exists |
-//! | `work` | no event takes more than its steps, whatever it is made of |
+//! | `work` | what makes an event longer than it looks counts as work |
+//! | `fuzz` | nothing that enters makes the code panic, hang or take more than its steps |
 //! | `ops` | compose file, image, unit and server configurations fit the code |
 #![allow(
     clippy::unwrap_used,
@@ -41,8 +42,12 @@ mod schemas;
 mod table;
 mod work;
 
+#[path = "../support/fuzz.rs"]
+mod fuzzing;
 #[path = "../support/books.rs"]
 mod shared;
+#[path = "../support/tree.rs"]
+mod tree;
 
 use std::path::{Path, PathBuf};
 

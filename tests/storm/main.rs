@@ -27,8 +27,10 @@ mod servers;
 mod snapshot;
 mod suite;
 mod summary;
-mod weather;
 #[allow(dead_code)] // Shared with the tests of flows.
+#[path = "../support/tree.rs"]
+mod tree;
+mod weather;
 #[path = "../support/wire.rs"]
 mod wire;
 mod world;

@@ -407,7 +407,7 @@ impl World {
 }
 
 /// Tenant, event id and payload hash of a message that is an event.
-fn event_key(message: &Message) -> Option<(String, String, String)> {
+pub fn event_key(message: &Message) -> Option<(String, String, String)> {
     let header = |name: &str| message.header_text(name);
     let raw = RawMessage {
         body: &message.body,

@@ -1,5 +1,6 @@
 //! A publisher of messages that no library would send: `wire` in a test's world, where nothing may fail.
 
+pub use super::tree::{entry, nested, tagged};
 use super::wire::{self, Properties, Wire};
 use super::world::World;
 
@@ -31,6 +32,21 @@ impl Raw {
     ) {
         let properties = properties(message_id, headers);
         assert!(self.wire.publish(exchange, routing_key, &properties, body).await.unwrap(), "the broker has it");
+    }
+
+    /// Publishes with any content header, and waits for the broker's confirm. A broker that refuses says why and closes: then this is of no use any more.
+    pub async fn offer(
+        &mut self,
+        exchange: &str,
+        routing_key: &[u8],
+        header: &[u8],
+        body: &[u8],
+    ) -> Result<(), String> {
+        match self.wire.offer(exchange, routing_key, header, body).await {
+            Ok(true) => Ok(()),
+            Ok(false) => Err("the broker did not take it".to_owned()),
+            Err(error) => Err(error.to_string()),
+        }
     }
 
     /// Takes the first message of a queue and puts it back: it was delivered once, and its consumer was lost.

@@ -6,6 +6,9 @@ use std::io::{Error, ErrorKind, Result};
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::TcpStream;
 
+pub use super::tree::{entry, nested, tagged};
+use super::tree::{frame, long, short};
+
 /// The payload of a frame of 128 KiB, which is the largest that the broker takes.
 pub const HEADER_BYTES_MAX: usize = 128 * 1024 - 8;
 
@@ -60,16 +63,23 @@ impl Wire {
 
     /// Publishes as mandatory, and waits for the broker's word: true where it has confirmed the message and not sent it back.
     pub async fn publish(&mut self, exchange: &str, key: &[u8], properties: &Properties, body: &[u8]) -> Result<bool> {
-        self.method(1, 60, 40, &[&[0, 0][..], &short(exchange.as_bytes()), &short(key), &[1]].concat()).await?;
-        self.frame(2, &properties.header(body.len())).await?;
+        self.offer(exchange, key, &properties.header(body.len()), body).await
+    }
+
+    /// Publishes with any content header, as `publish` does.
+    pub async fn offer(&mut self, exchange: &str, key: &[u8], header: &[u8], body: &[u8]) -> Result<bool> {
+        let publish = [&[0, 60, 0, 40, 0, 0][..], &short(exchange.as_bytes()), &short(key), &[1]].concat();
+        let mut frames = [frame(1, 1, &publish), frame(2, 1, header)].concat();
         for part in body.chunks(HEADER_BYTES_MAX) {
-            self.frame(3, part).await?;
+            frames.extend(frame(3, 1, part));
         }
+        // A broker that refuses may close before it has read everything; its words are more than the broken pipe.
+        let sent = self.stream.write_all(&frames).await;
         let mut came_back = false;
         loop {
             match self.next_method().await? {
                 (60, 50, _) => came_back = true,
-                (60, 80, _) => return Ok(!came_back),
+                (60, 80, _) => return sent.map(|()| !came_back),
                 (60, 120, _) => return Ok(false),
                 _ => {}
             }
@@ -87,19 +97,9 @@ impl Wire {
         Ok(())
     }
 
-    async fn frame_on(&mut self, channel: u16, kind: u8, payload: &[u8]) -> Result<()> {
-        let size = u32::try_from(payload.len()).unwrap();
-        let frame = [&[kind][..], &channel.to_be_bytes(), &size.to_be_bytes(), payload, &[0xce]].concat();
-        self.stream.write_all(&frame).await
-    }
-
-    async fn frame(&mut self, kind: u8, payload: &[u8]) -> Result<()> {
-        self.frame_on(1, kind, payload).await
-    }
-
     async fn method(&mut self, channel: u16, class: u16, method: u16, arguments: &[u8]) -> Result<()> {
         let payload = [&class.to_be_bytes()[..], &method.to_be_bytes(), arguments].concat();
-        self.frame_on(channel, 1, &payload).await
+        self.stream.write_all(&frame(1, channel, &payload)).await
     }
 
     /// Reads frames until this method comes; its arguments.
@@ -125,34 +125,12 @@ impl Wire {
             }
             let number = |at: usize| u16::from_be_bytes([rest[at], rest[at + 1]]);
             match (number(0), number(2)) {
-                (10, 50) | (20, 40) => return Err(Error::new(ErrorKind::ConnectionReset, "the broker refuses")),
+                (10, 50) | (20, 40) => {
+                    let why = String::from_utf8_lossy(rest.get(7..size).unwrap_or_default()).into_owned();
+                    return Err(Error::new(ErrorKind::ConnectionReset, format!("the broker refuses: {why}")));
+                }
                 (class, method) => return Ok((class, method, rest[4..size].to_vec())),
             }
         }
     }
-}
-
-pub fn short(bytes: &[u8]) -> Vec<u8> {
-    [&[u8::try_from(bytes.len()).unwrap()][..], bytes].concat()
-}
-
-pub fn long(bytes: &[u8]) -> Vec<u8> {
-    [&u32::try_from(bytes.len()).unwrap().to_be_bytes()[..], bytes].concat()
-}
-
-/// A value of a header: a long string (`S`), an array (`A`), a table (`F`).
-pub fn tagged(tag: u8, bytes: &[u8]) -> Vec<u8> {
-    [&[tag][..], &long(bytes)].concat()
-}
-
-/// A header.
-pub fn entry(name: &[u8], value: &[u8]) -> Vec<u8> {
-    [&short(name)[..], value].concat()
-}
-
-/// A value within so many arrays.
-pub fn nested(depth: usize) -> Vec<u8> {
-    let lengths = (0..depth).map(|inside| u32::try_from(inside * 5 + 1).unwrap());
-    let heads: Vec<u8> = lengths.rev().flat_map(|length| [&b"A"[..], &length.to_be_bytes()].concat()).collect();
-    [&heads[..], b"V"].concat()
 }

@@ -1,7 +1,7 @@
 //! `./dev`: everything that a developer and CI do with this project. The words behind `./dev` enter; `./dev help` is the manual.
 //!
 //! `say` talks, `call` runs other programs, `place` is the state directory with its lock, `servers` are the commands about servers,
-//! `lifecycle` starts and stops them, `checks` and `cargo` build and test. What `./dev` itself has to say goes to stderr.
+//! `lifecycle` starts and stops them, `checks`, `cargo` and `fuzz` build and test. What `./dev` itself has to say goes to stderr.
 
 mod addresses;
 mod afterwards;
@@ -11,6 +11,7 @@ mod certificates;
 mod checks;
 mod environment;
 mod files;
+mod fuzz;
 mod install;
 mod lifecycle;
 mod parts_list;
@@ -45,6 +46,9 @@ usage: ./dev COMMAND
   bench [ARGS]    start the servers, build, run `fis-bench bench`
   faults [ARGS]   one random schedule of the fault suite, on servers of its own: --seed N, --minutes M, --only FAULT,
                   --mutants, --list …; `faults --help` shows all. `test` runs a fixed set of it
+  fuzz [--minutes M]
+                  all targets of the fuzzer for M minutes together (10), at the lowest priority; `test` runs them for one.
+                  FUZZ_KEEP=1 writes inputs that did something new into tests/corpus, FUZZ_SEED=N repeats a generator
 
   up [--cluster]  install what is missing (Debian, Ubuntu), start private servers; harmless to repeat
                   --cluster: with three nodes of RabbitMQ, from then on
@@ -72,6 +76,7 @@ enum Task<'w> {
     Run(&'w [OsString]),
     Bench(&'w [OsString]),
     Faults(&'w [OsString]),
+    Fuzz { minutes: u32 },
     Up { cluster: bool },
     Down { wipe: bool },
     Status,
@@ -104,6 +109,10 @@ fn parse(words: &[OsString]) -> Done<Task<'_>> {
         ("run", _) => Task::Run(args),
         ("bench", _) => Task::Bench(args),
         ("faults", _) => Task::Faults(args),
+        ("fuzz", args) => match fuzz::minutes(args) {
+            Some(minutes) => Task::Fuzz { minutes },
+            None => return wrong("fuzz takes nothing or --minutes M"),
+        },
         ("rabbitmqctl", _) => Task::Rabbitmqctl(args),
         (afterwards::WORD, _) => Task::Afterwards(args),
         ("check", []) => Task::Check,
@@ -141,6 +150,7 @@ fn perform(root: PathBuf, task: Task<'_>) -> Done {
         Task::Run(args) => cargo::run(place, args),
         Task::Bench(args) => cargo::bench(place, args),
         Task::Faults(args) => cargo::faults(place, args),
+        Task::Fuzz { minutes } => fuzz::fuzz(place, minutes),
         Task::Up { cluster } => {
             let plan = servers::plan(place, cluster)?;
             servers::up(place, &plan)
@@ -195,6 +205,7 @@ mod tests {
     fn arguments_are_passed_on_as_they_are() {
         let line = words("test --test flow happy -- --nocapture");
         assert_eq!(parse(&line).unwrap(), Task::Test(&line[1..]));
+        assert_eq!(parse(&words("fuzz --minutes 90")).unwrap(), Task::Fuzz { minutes: 90 });
         assert_eq!(parse(&words("up --cluster")).unwrap(), Task::Up { cluster: true });
         let server = Task::Server(Server::Rabbitmq2, Action::Pause);
         assert_eq!(parse(&words("server rabbitmq2 pause")).unwrap(), server);
@@ -208,6 +219,7 @@ mod tests {
         assert_eq!(complaint("up --clusters"), "up takes nothing or --cluster");
         assert_eq!(complaint("down --wipe now"), "down takes nothing or --wipe");
         assert_eq!(complaint("server epmd crash"), "server takes a server and an action");
+        assert_eq!(complaint("fuzz --hours 8"), "fuzz takes nothing or --minutes M");
         assert_eq!(complaint("server redis"), "server takes a server and an action");
         assert_eq!(complaint("rabbitmq4"), "rabbitmq4 takes a directory");
     }

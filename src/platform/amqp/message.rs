@@ -6,7 +6,7 @@ use std::collections::BTreeMap;
 use lapin::BasicProperties;
 use lapin::types::{AMQPValue, FieldTable, ShortString};
 
-use super::wire::readable;
+use super::wire::{DEATHS_HEADER, readable};
 
 /// Headers that the broker adds, or that would multiply a message when it is published again.
 const NOT_CARRIED: [&str; 3] = ["x-delivery-count", "CC", "BCC"];
@@ -155,7 +155,7 @@ impl Properties {
     /// The broker's record of why it dead-lettered: queue and reason of the newest death.
     #[must_use]
     pub fn death(&self) -> Option<Death> {
-        let AMQPValue::FieldArray(deaths) = self.0.headers().as_ref()?.inner().get("x-death")? else { return None };
+        let AMQPValue::FieldArray(deaths) = self.0.headers().as_ref()?.inner().get(DEATHS_HEADER)? else { return None };
         let AMQPValue::FieldTable(newest) = deaths.as_slice().first()? else { return None };
         let text = |name: &str| match newest.inner().get(name)? {
             AMQPValue::FieldArray(list) => long_text(list.as_slice().first()?),
@@ -164,10 +164,10 @@ impl Properties {
         Some(Death { queue: text("queue")?, reason: text("reason")?, routing_key: text("routing-keys") })
     }
 
-    /// Tells whether there is a record of deaths, whatever it says.
+    /// Tells whether there is a record of deaths, in whatever form.
     #[must_use]
-    pub fn has_death(&self) -> bool {
-        self.0.headers().as_ref().is_some_and(|headers| headers.contains_key("x-death"))
+    pub fn has_deaths(&self) -> bool {
+        self.0.headers().as_ref().is_some_and(|headers| headers.inner().contains_key(DEATHS_HEADER))
     }
 
     #[must_use]
@@ -284,7 +284,7 @@ fn value_memory(value: &AMQPValue) -> usize {
 }
 
 fn is_death(name: &str) -> bool {
-    name == "x-death" || name.starts_with("x-first-death-") || name.starts_with("x-last-death-")
+    name == DEATHS_HEADER || name.starts_with("x-first-death-") || name.starts_with("x-last-death-")
 }
 
 /// AMQP's short strings end at 255 bytes; lapin panics beyond. Longer text is cut at a character.

@@ -4,16 +4,18 @@
 //!
 //! The same message is read twice, in its lane and, after the broker has added to it, in the dead-letter queue. Both readings
 //! must find the same headers, or one message would become two letters. So only what the publisher sent is weighed; the headers that
-//! the broker adds or takes away are cut where they do not fit, and nothing depends on that.
+//! the broker adds or takes away are cut where they do not fit, and nothing depends on that. And of several headers with one name the first counts, the
+//! others are left out: the broker looks at the first and writes its own in its place, RabbitMQ 4 then drops the others, and lapin would take the last.
 
+use std::collections::HashSet;
 use std::ops::Range;
 
 use super::field::Cursor;
-use super::{UNREADABLE_HEADER, Unreadable};
+use super::{DEATHS_HEADER, UNREADABLE_HEADER, Unreadable};
 
 /// Headers that the broker adds or takes away by itself.
 const BROKERS: [&str; 10] = [
-    DEATH,
+    DEATHS_HEADER,
     "x-delivery-count",
     "x-stream-offset",
     "x-first-death-exchange",
@@ -24,7 +26,6 @@ const BROKERS: [&str; 10] = [
     "x-last-death-reason",
     "CC",
 ];
-const DEATH: &str = "x-death";
 /// The fields of a death that somebody asks for.
 const DEATH_FIELDS: [&str; 6] = ["count", "exchange", "queue", "reason", "routing-keys", "time"];
 /// One of the broker's headers, or one field of a death, with its name: texts in them are names of queues and exchanges.
@@ -69,7 +70,7 @@ const KINDS: [Kind; 14] = [
 struct Followed {
     /// The inside of the header table.
     table: Option<Range<usize>>,
-    /// Every header in it could be followed, and they are not too many.
+    /// Every header in it could be followed, they are not too many, and no two have one name.
     is_whole: bool,
 }
 
@@ -100,12 +101,12 @@ pub(super) fn screen(payload: &mut [u8], bytes_max: usize) -> Option<Vec<u8>> {
     }
 }
 
-/// A message without any property but the mark.
+/// A message without any property but the mark, and the trace of a record of deaths that may have been there.
 pub(super) fn bare(payload: &[u8], fault: Unreadable) -> Vec<u8> {
     let mut bare = payload.get(..FIXED_BYTES).unwrap_or(payload).to_vec();
     bare.resize(FIXED_BYTES, 0);
     bare.extend(HEADERS_FLAG.to_be_bytes());
-    put_long(&mut bare, &mark(fault));
+    put_long(&mut bare, &[void_deaths(), mark(fault)].concat());
     bare
 }
 
@@ -140,12 +141,18 @@ fn follow(cursor: &mut Cursor<'_>) -> Result<Followed, Unreadable> {
 
 fn is_whole(payload: &mut [u8], table: Range<usize>) -> bool {
     let mut cursor = Cursor::within(payload, table);
+    let mut names = Vec::new();
     while cursor.at < cursor.end {
-        if cursor.short().and_then(|_| cursor.value()).is_err() {
-            return false;
-        }
+        let Ok(name) = cursor.short().and_then(|name| cursor.value().map(|()| name)) else { return false };
+        names.push(name);
     }
-    cursor.values <= VALUES_MAX
+    cursor.values <= VALUES_MAX && firsts(cursor.bytes, &names).all(|is_first| is_first)
+}
+
+/// Tells of each of these names whether it is the first of its kind.
+fn firsts<'n>(payload: &'n [u8], names: &'n [Range<usize>]) -> impl Iterator<Item = bool> + 'n {
+    let mut seen = HashSet::with_capacity(names.len());
+    names.iter().map(move |name| seen.insert(payload.get(name.clone()).unwrap_or_default()))
 }
 
 /// The headers one by one. Behind one whose end cannot be found there are none.
@@ -176,8 +183,11 @@ fn entries(payload: &mut [u8], table: Range<usize>) -> (Vec<Entry>, Option<Unrea
 /// The payload with the headers that can be kept; `None` where it had none that could be too many.
 fn rebuild(payload: &mut [u8], followed: &Followed, bytes_max: usize) -> Option<Vec<u8>> {
     let table = followed.table.clone()?;
-    let (entries, rest) = entries(payload, table.clone());
+    let (mut entries, rest) = entries(payload, table.clone());
     let payload = &*payload;
+    let names: Vec<Range<usize>> = entries.iter().map(|entry| entry.name.clone()).collect();
+    let mut firsts = firsts(payload, &names);
+    entries.retain(|_| firsts.next().unwrap_or(false));
     let name = |entry: &Entry| payload.get(entry.name.clone()).unwrap_or_default();
     let is_brokers = |entry: &&Entry| BROKERS.iter().any(|known| known.as_bytes() == name(entry));
     let (brokers, own): (Vec<&Entry>, Vec<&Entry>) = entries.iter().partition(is_brokers);
@@ -194,14 +204,13 @@ fn rebuild(payload: &mut [u8], followed: &Followed, bytes_max: usize) -> Option<
     let brokers_bytes: usize = brokers.iter().map(|entry| entry.all.len()).sum();
     let is_roomy = payload.len() - table.len() + headers.len() + brokers_bytes + mark.len() <= bytes_max;
     for known in BROKERS {
-        // Of several with one name the last one counts, as it does for lapin.
-        let Some(entry) = brokers.iter().rfind(|entry| name(entry) == known.as_bytes()) else { continue };
+        let Some(entry) = brokers.iter().find(|entry| name(entry) == known.as_bytes()) else { continue };
         let all = payload.get(entry.all.clone())?;
         let is_small = all.len() <= BROKERS_BYTES_MAX;
         if entry.fault.is_none() && (is_small || is_roomy && entry.values <= VALUES_MAX) {
             headers.extend_from_slice(all);
-        } else if known == DEATH {
-            headers.extend(newest_death(all).unwrap_or_else(no_death));
+        } else if known == DEATHS_HEADER {
+            headers.extend(newest_death(all).unwrap_or_else(void_deaths));
         }
     }
     // Last, so that it counts and not one of the publisher's own with this name.
@@ -242,18 +251,10 @@ fn newest_death(header: &[u8]) -> Option<Vec<u8>> {
     }
     let mut array = vec![b'F'];
     put_long(&mut array, &death);
-    let mut cut = short(DEATH);
+    let mut cut = short(DEATHS_HEADER);
     cut.push(b'A');
     put_long(&mut cut, &array);
     Some(cut)
-}
-
-/// A record of deaths that says nothing: whoever settles the message must know that there was one.
-fn no_death() -> Vec<u8> {
-    let mut none = short(DEATH);
-    none.push(b'A');
-    put_long(&mut none, &[]);
-    none
 }
 
 /// An array of texts, cut to its first.
@@ -275,6 +276,13 @@ fn first_of_array(name: &str, value: &[u8]) -> Option<Vec<u8>> {
     cut.push(b'A');
     put_long(&mut cut, first);
     Some(cut)
+}
+
+/// A record of deaths of which nothing is known.
+fn void_deaths() -> Vec<u8> {
+    let mut deaths = short(DEATHS_HEADER);
+    deaths.push(b'V');
+    deaths
 }
 
 fn mark(fault: Unreadable) -> Vec<u8> {

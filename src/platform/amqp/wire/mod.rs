@@ -24,6 +24,10 @@ pub use screen::Screen;
 /// has only his own message refused.
 pub const UNREADABLE_HEADER: &str = "x-fis-unreadable";
 
+/// The broker's record of why it dead-lettered a message. One that could not be read, or may have been there, is a void under this name: whoever
+/// rejects a message must know that it brought one along.
+pub const DEATHS_HEADER: &str = "x-death";
+
 /// The reason why headers of a message were left out.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Unreadable {
