@@ -55,13 +55,15 @@ async fn campaign(fuzz: &mut Fuzz, mut corpus: Vec<Sent>) {
     let world = World::with("edge", Setup { tenants: TENANTS, ..Setup::default() }).await;
     let mut run = world.run_with(&NO_RETRIES).await;
     let mut places = Places::default();
+    // Those of the corpus have ids of other runs.
+    let tag = fuzz.random.u32(..);
     for round in 0..ROUNDS {
         if round > 0 && !fuzz.has_time() {
             break;
         }
         let mut sent = std::mem::take(&mut corpus);
         for number in 0..MESSAGES {
-            sent.push(message::message(&mut fuzz.random, &fuzz.pool, &format!("f-{round}-{number}")));
+            sent.push(message::message(&mut fuzz.random, &fuzz.pool, &format!("f{tag:08x}-{round}-{number}")));
         }
         publish(&world, &mut places, sent, round).await;
         judge(fuzz, &world, &mut run, &mut places).await;

@@ -5,8 +5,8 @@ use lapin::types::{AMQPValue, FieldTable};
 use crate::support::broker::{DLQ, LANES};
 use crate::support::events::{BACKFILL, LIVE, URGENT, order, payment};
 use crate::support::raw::Raw;
+use crate::support::tree::{entry, nested, tagged};
 use crate::support::wait::{same, wait_until};
-use crate::support::wire::{entry, nested, tagged};
 use crate::support::world::World;
 
 #[tokio::test(flavor = "multi_thread")]

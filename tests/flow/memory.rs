@@ -4,8 +4,8 @@ use crate::support::broker::{DLQ, Publisher};
 use crate::support::events::{LIVE, order};
 use crate::support::process::Run;
 use crate::support::raw::Raw;
+use crate::support::tree::{entry, tagged};
 use crate::support::wait::{same, wait_until, wait_within};
-use crate::support::wire::{entry, tagged};
 use crate::support::world::World;
 
 const KEY: &[u8] = b"ecommerce.order.completed";

@@ -11,7 +11,8 @@ use crate::dialects::{self, Written};
 use crate::json::{number, text};
 use crate::model::{Draft, Entry, Fate, Meaning, Message, Odd};
 use crate::script::Writer;
-use crate::wire::{Properties, entry, tagged};
+use crate::tree::{entry, tagged};
+use crate::wire::Properties;
 
 const ORDER: &str = "ecommerce.order.completed";
 

@@ -27,10 +27,10 @@ mod servers;
 mod snapshot;
 mod suite;
 mod summary;
-#[allow(dead_code)] // Shared with the tests of flows.
 #[path = "../support/tree.rs"]
 mod tree;
 mod weather;
+#[allow(dead_code)] // Shared with the tests of flows.
 #[path = "../support/wire.rs"]
 mod wire;
 mod world;

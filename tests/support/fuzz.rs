@@ -125,7 +125,8 @@ impl Fuzz {
     pub fn found<'i>(&self, inputs: impl IntoIterator<Item = &'i [u8]>, what: &str) -> ! {
         let files: Vec<PathBuf> = inputs.into_iter().map(|input| write_finding(self.target.name, input)).collect();
         self.report(1);
-        panic!("fuzz {}: {what}; the inputs are {files:?}", self.target.name);
+        let some = &files[..files.len().min(3)];
+        panic!("fuzz {}: {what}; {} inputs are written down: {some:?} …", self.target.name, files.len());
     }
 }
 
@@ -165,11 +166,14 @@ pub fn fuzz(
     fuzz.report(0);
 }
 
+/// The processor time at which an input began, and the input.
+type Now = (Duration, Vec<u8>);
+
 /// Ends the process when an input takes longer than it may: a loop without end would never come back to be judged.
 struct Watch {
-    /// The thread that is watched, and its input with the time at which it began.
+    /// The thread that is watched.
     thread: PathBuf,
-    now: Arc<Mutex<Option<(Duration, Vec<u8>)>>>,
+    now: Arc<Mutex<Option<Now>>>,
     _until_dropped: Sender<()>,
 }
 
@@ -177,7 +181,7 @@ impl Watch {
     fn new(target: Target) -> Self {
         let thread = Path::new("/proc").join(std::fs::read_link("/proc/thread-self").unwrap()).join("schedstat");
         let (until_dropped, dropped) = channel();
-        let now: Arc<Mutex<Option<(Duration, Vec<u8>)>>> = Arc::default();
+        let now: Arc<Mutex<Option<Now>>> = Arc::default();
         let (watched, shared) = (thread.clone(), Arc::clone(&now));
         std::thread::spawn(move || {
             while dropped.recv_timeout(Duration::from_secs(1)) == Err(RecvTimeoutError::Timeout) {

@@ -1,6 +1,5 @@
 //! A publisher of messages that no library would send: `wire` in a test's world, where nothing may fail.
 
-pub use super::tree::{entry, nested, tagged};
 use super::wire::{self, Properties, Wire};
 use super::world::World;
 

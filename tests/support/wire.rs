@@ -6,7 +6,6 @@ use std::io::{Error, ErrorKind, Result};
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::TcpStream;
 
-pub use super::tree::{entry, nested, tagged};
 use super::tree::{frame, long, short};
 
 /// The payload of a frame of 128 KiB, which is the largest that the broker takes.

@@ -6,7 +6,8 @@ use serde_json::{Value, json};
 use super::{OPEN, PARKED, park, text};
 use crate::support::broker::DLQ;
 use crate::support::events::{LIVE, Message, books, payment};
-use crate::support::raw::{Raw, entry, nested, tagged};
+use crate::support::raw::Raw;
+use crate::support::tree::{entry, nested, tagged};
 use crate::support::wait::{same, wait_until};
 use crate::support::world::World;
 

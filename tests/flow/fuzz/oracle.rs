@@ -226,11 +226,11 @@ impl Tables {
 
     /// No message is in two places, no letter is of no message, no message became two letters, and every reason is a known one.
     fn check(&self, confirmed: &[Confirmed]) -> Result<(), String> {
-        let ids: HashSet<&String> = self.posted.values().flatten().collect();
         let mut messages: HashMap<&str, usize> = HashMap::new();
         for one in confirmed {
             *messages.entry(&one.kept).or_default() += 1;
-            let is_posted = one.message_id.as_ref().is_some_and(|id| ids.contains(id));
+            let entry = one.event.as_ref().and_then(|event| self.posted.get(event));
+            let is_posted = one.message_id.is_some() && entry == Some(&one.message_id);
             let is_letter = self.letters.contains_key(&one.kept);
             let is_held = one.event.as_ref().is_some_and(|event| self.held.contains(event));
             if u8::from(is_posted) + u8::from(is_letter) + u8::from(is_held) > 1 {

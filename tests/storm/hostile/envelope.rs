@@ -6,7 +6,8 @@ use crate::dialects::{self, Written};
 use crate::json::{number, object, text};
 use crate::model::{Fate, Meaning, Message, Odd};
 use crate::script::Writer;
-use crate::wire::{HEADER_BYTES_MAX, Properties, entry, nested, tagged};
+use crate::tree::{entry, nested, tagged};
+use crate::wire::{HEADER_BYTES_MAX, Properties};
 
 fn some(writer: &mut Writer, choices: &[usize]) -> usize {
     choices[writer.rng.usize(..choices.len())]
