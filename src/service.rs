@@ -17,7 +17,7 @@ use crate::domain::ids::TenantId;
 use crate::faults::mutants::{self, mutant};
 use crate::intake::publishers::Publishers;
 use crate::journal::books::{BooksError, BooksShelf, Shelved};
-use crate::outbox::{self, Handover, Relay};
+use crate::outbox::{self, Handover, Relay, TenantKeys};
 use crate::parking::{Parking, TenantDay};
 use crate::pipeline::{Edges, Pipeline};
 use crate::platform::amqp::management::Management;
@@ -221,6 +221,7 @@ fn start(config: &Config, parts: &Parts, tasks: &mut Tasks) {
         amqp: config.amqp.clone(),
         window: usize::from(config.outbox.window),
         poll: Duration::from_millis(config.outbox.poll_ms),
+        tenant_keys: TenantKeys(config.outbox.tenant_keys),
         health: edges.health.clone(),
         handover: Arc::clone(&edges.handover),
     };

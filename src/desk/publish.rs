@@ -121,7 +121,8 @@ impl Publishing {
         let message_id = format!("{:016x}-{line}", self.run);
         // The broker compares it with whoever is logged in, so that fis can hold a publisher to its tenants.
         let properties = properties.with_user_id(&self.connection.user());
-        let message = OutMessage { exchange: exchange.to_owned(), routing_key, message_id, properties, body };
+        let message =
+            OutMessage { exchange: exchange.to_owned(), routing_key, hidden_key: None, message_id, properties, body };
         self.window.push((line, message));
         let is_full = self.window.len() == WINDOW;
         if is_full {

@@ -35,6 +35,13 @@ impl OutboundKind {
     }
 }
 
+/// The key by which the readers of one tenant bind: the event's own, and the tenant behind it. A tenant's name may have dots, and no wildcard: whoever binds
+/// `fis.*.*.acme` gets the events of `acme`, and none of `acme.eu` or `eu.acme`.
+#[must_use]
+pub fn key_of_tenant(routing_key: &str, tenant: &str) -> String {
+    format!("{routing_key}.{tenant}")
+}
+
 /// An outbound event with what its AMQP properties need.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct OutboundEvent {

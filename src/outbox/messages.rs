@@ -5,9 +5,10 @@ use std::collections::{HashMap, HashSet};
 
 use sqlx::PgConnection;
 
-use super::feed::journal_message;
+use super::feed::{TenantKeys, journal_message};
 use crate::domain::chain::ChainedEntry;
 use crate::domain::ids::EntryPlace;
+use crate::domain::names::TENANT_HEADER;
 use crate::platform::amqp::{OutMessage, Properties};
 use crate::store::journal::read::entries;
 use crate::store::outbox::{self, OutboxRow, RowContent};
@@ -24,6 +25,7 @@ impl Messages {
         rows: &[OutboxRow],
         db: &mut PgConnection,
         mut known: HashMap<EntryPlace, ChainedEntry>,
+        keys: TenantKeys,
     ) -> Result<Self, sqlx::Error> {
         let (mut places, mut others) = (Vec::new(), Vec::new());
         for row in rows {
@@ -44,7 +46,7 @@ impl Messages {
         let mut bodies = if others.is_empty() { HashMap::new() } else { outbox::bodies(db, &others).await? };
         let mut made = Self { messages: HashMap::with_capacity(rows.len()), broken: HashSet::new() };
         for row in rows {
-            match message(row, &known, &mut bodies) {
+            match message(row, &known, &mut bodies, keys) {
                 Some(message) => _ = made.messages.insert(row.id, message),
                 None => _ = made.broken.insert(row.id),
             }
@@ -84,16 +86,23 @@ fn message(
     row: &OutboxRow,
     known: &HashMap<EntryPlace, ChainedEntry>,
     bodies: &mut HashMap<i64, Vec<u8>>,
+    keys: TenantKeys,
 ) -> Option<OutMessage> {
     match &row.content {
-        RowContent::Entry { tenant_id, seq } => known.get(&(tenant_id.clone(), *seq)).map(journal_message),
-        RowContent::Message { exchange, routing_key, message_id, properties } => Some(OutMessage {
-            exchange: exchange.clone(),
-            routing_key: routing_key.clone(),
-            message_id: message_id.clone(),
-            properties: Properties::from_text(properties)?,
-            body: bodies.remove(&row.id)?,
-        }),
+        RowContent::Entry { tenant_id, seq } => {
+            known.get(&(tenant_id.clone(), *seq)).map(|entry| journal_message(entry, keys))
+        }
+        RowContent::Message { exchange, routing_key, message_id, properties } => {
+            let properties = Properties::from_text(properties)?;
+            Some(OutMessage {
+                exchange: exchange.clone(),
+                routing_key: routing_key.clone(),
+                hidden_key: properties.header(TENANT_HEADER).and_then(|tenant| keys.of(routing_key, tenant)),
+                message_id: message_id.clone(),
+                properties,
+                body: bodies.remove(&row.id)?,
+            })
+        }
         RowContent::Unreadable => None,
     }
 }

@@ -12,6 +12,7 @@ use tokio_util::sync::CancellationToken;
 
 pub use settings::{MirrorSettings, WrongSetting};
 
+use super::feed::TenantKeys;
 use crate::domain::names::MIRROR_OWNER_QUEUE;
 use crate::platform::amqp::{AmqpError, Connection};
 use crate::platform::config;
@@ -42,6 +43,7 @@ pub struct Mirror {
     pub settings: MirrorSettings,
     /// The interval at which the mirror looks for new entries; the bell of the commits belongs to the relay.
     pub poll: Duration,
+    pub tenant_keys: TenantKeys,
     pub health: Health,
 }
 

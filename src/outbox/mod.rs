@@ -8,7 +8,7 @@ mod messages;
 mod mirror;
 mod relay;
 
-pub use feed::journal_message;
+pub use feed::{TenantKeys, journal_message};
 pub use handover::Handover;
 pub use mirror::{Mirror, MirrorSettings, WrongSetting};
 pub use relay::{Relay, flight};

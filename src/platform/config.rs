@@ -66,7 +66,12 @@ section!(Retry {
     max_delay_seconds: u64 = 3600,
     jitter_seconds: u64 = 10,
 });
-section!(Outbox { window: u16 = 1000, poll_ms: u64 = 500, mirror: OutboxMirror = OutboxMirror::default() });
+section!(Outbox {
+    window: u16 = 1000,
+    poll_ms: u64 = 500,
+    tenant_keys: bool = false,
+    mirror: OutboxMirror = OutboxMirror::default(),
+});
 section!(OutboxMirror {
     enabled: bool = false,
     exchange: String = String::new(),

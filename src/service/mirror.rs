@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use super::ServiceError;
 use super::tasks::Tasks;
-use crate::outbox::{Mirror, MirrorSettings};
+use crate::outbox::{Mirror, MirrorSettings, TenantKeys};
 use crate::pipeline::Edges;
 use crate::platform::amqp::topology::Topology;
 use crate::platform::config::Config;
@@ -26,6 +26,7 @@ pub(super) async fn start(settings: MirrorSettings, config: &Config, edges: &Edg
         amqp: config.amqp.clone(),
         settings,
         poll: Duration::from_millis(config.outbox.poll_ms),
+        tenant_keys: TenantKeys(config.outbox.tenant_keys),
         health: edges.health.clone(),
     };
     mirror.begin().await;

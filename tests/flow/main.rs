@@ -20,6 +20,7 @@ mod duplicates;
 mod edges;
 mod examples;
 mod feed;
+mod feed_by_tenant;
 mod fuzz;
 mod goodbye;
 mod happy;

@@ -9,7 +9,7 @@ use std::process::Command;
 use std::sync::Mutex;
 
 use fis::domain::names::DOMAIN_EXCHANGE;
-use fis::domain::outbound::{CONTENT_TYPE, OutboundKind, journal_event};
+use fis::domain::outbound::{CONTENT_TYPE, OutboundKind, journal_event, key_of_tenant};
 use fis::intake::Lane;
 use fis::outbox::properties;
 use serde_json::{Value, json};
@@ -96,8 +96,12 @@ fn document() -> Value {
             "bindings": { "amqp": { "messageType": key, "bindingVersion": "0.3.0" } },
         });
         let message = reference(&format!("#/components/messages/{name}"));
-        channels[&name] =
-            json!({ "address": key, "messages": { &name: message.clone() }, "bindings": exchange(DOMAIN_EXCHANGE) });
+        channels[&name] = json!({
+            "address": key,
+            "description": format!("Where outbox.tenant_keys is on, a queue that is bound by {} gets those of one tenant.", key_of_tenant(key, "{tenant}")),
+            "messages": { &name: message.clone() },
+            "bindings": exchange(DOMAIN_EXCHANGE),
+        });
         stream[&name] = message;
         let channel = reference(&format!("#/channels/{name}"));
         operations[format!("tell.{name}")] =

@@ -1,11 +1,11 @@
 //! The broker's names in the documents: a reader who binds a queue by what a page says must get every message. Every `fis.…` of a
-//! page is an exchange, a queue or a binding of `topology/definitions.json`, an outbound kind, one of the owners' queues, or the exchange
-//! that says whose the virtual host is.
+//! page is an exchange, a queue or a binding of `topology/definitions.json`, an outbound kind, also with a tenant, one of the owners' queues, or
+//! the exchange that says whose the virtual host is.
 
 use std::collections::BTreeSet;
 
 use fis::domain::names::{LEDGER_EXCHANGE, MIRROR_OWNER_QUEUE, RELAY_OWNER_QUEUE};
-use fis::domain::outbound::OutboundKind;
+use fis::domain::outbound::{OutboundKind, key_of_tenant};
 
 use crate::{project_file, read};
 
@@ -25,6 +25,8 @@ fn known() -> BTreeSet<String> {
     known.extend(members("queues", "name"));
     known.extend(members("bindings", "routing_key"));
     known.extend(OutboundKind::ALL.map(|kind| kind.routing_key().to_owned()));
+    // The tenant of the pages' examples.
+    known.extend(OutboundKind::ALL.map(|kind| key_of_tenant(kind.routing_key(), "acme")));
     known.extend(OWNERS.map(str::to_owned));
     known
 }

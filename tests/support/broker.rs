@@ -291,7 +291,7 @@ pub struct Received {
 }
 
 impl Received {
-    fn new(delivery: Delivery) -> Self {
+    pub fn new(delivery: Delivery) -> Self {
         Self {
             routing_key: delivery.routing_key.as_str().to_owned(),
             properties: delivery.properties,

@@ -10,7 +10,7 @@ use crate::domain::ids::TenantId;
 use crate::domain::names::{DEAD_LETTER_QUEUE, DOMAIN_EXCHANGE};
 use crate::domain::operator::Operator;
 use crate::intake::Lane;
-use crate::outbox::journal_message;
+use crate::outbox::{TenantKeys, journal_message};
 use crate::platform::amqp::{Connection, OutMessage, PublishOutcome, Publisher};
 use crate::store::heads::last_seq;
 use crate::store::journal::pages::read_span;
@@ -90,7 +90,8 @@ impl Desk {
             return Err(DeskError::Refused { why });
         }
         let connection = Connection::open_to_publish(&self.config.amqp, "fis feed resend").await?;
-        let sent = request.send_all(&connection, &mut db, progress).await;
+        let keys = TenantKeys(self.config.outbox.tenant_keys);
+        let sent = request.send_all(&connection, &mut db, keys, progress).await;
         connection.close().await;
         sent?;
         log_act(operator, &format!("sent sequence {from} to {to} of {tenant} again"));
@@ -109,6 +110,7 @@ impl Resend {
         &self,
         connection: &Connection,
         db: &mut PgConnection,
+        keys: TenantKeys,
         progress: &mut (dyn FnMut(u64) + Send),
     ) -> Result<(), DeskError> {
         let Self { tenant, from, to, .. } = self;
@@ -117,7 +119,7 @@ impl Resend {
         while last < *to {
             let entries = read_span(db, tenant, last, *to, (None, None)).await?;
             let messages: Vec<OutMessage> =
-                entries.iter().map(|entry| self.addressed(journal_message(entry))).collect();
+                entries.iter().map(|entry| self.addressed(journal_message(entry, keys))).collect();
             let whole = entries.iter().zip(last + 1..).all(|(entry, sequence)| entry.seq == sequence);
             if !whole || messages.is_empty() {
                 let why = format!("the ledger lacks an entry behind sequence {last}; run `fis verify`");
@@ -134,8 +136,10 @@ impl Resend {
 
     fn addressed(&self, message: OutMessage) -> OutMessage {
         match &self.queue {
-            // The default exchange knows every queue by its name.
-            Some(queue) => OutMessage { exchange: String::new(), routing_key: queue.0.clone(), ..message },
+            // The default exchange knows every queue by its name, and would look for one that is named by the second key.
+            Some(queue) => {
+                OutMessage { exchange: String::new(), routing_key: queue.0.clone(), hidden_key: None, ..message }
+            }
             None => message,
         }
     }

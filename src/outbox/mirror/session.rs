@@ -161,7 +161,8 @@ impl Mirror {
                 broken = Some(place.0);
                 continue;
             };
-            messages.push(OutMessage { exchange: self.settings.exchange.clone(), ..journal_message(entry) });
+            let message = journal_message(entry, self.tenant_keys);
+            messages.push(OutMessage { exchange: self.settings.exchange.clone(), ..message });
             places.push(place);
         }
         Ok((places, messages))

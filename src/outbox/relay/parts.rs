@@ -3,6 +3,7 @@
 use std::sync::Arc;
 use std::time::Duration;
 
+use crate::outbox::feed::TenantKeys;
 use crate::outbox::handover::Handover;
 use crate::platform::amqp::AmqpError;
 use crate::platform::config;
@@ -23,6 +24,7 @@ pub struct Relay {
     pub amqp: config::Amqp,
     pub window: usize,
     pub poll: Duration,
+    pub tenant_keys: TenantKeys,
     pub health: Health,
     /// The bell and the entries of the commits of this process.
     pub handover: Arc<Handover>,

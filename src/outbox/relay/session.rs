@@ -158,7 +158,7 @@ impl<'a> Session<'a> {
             return Ok(());
         }
         let known = relay.handover.take(relay.postgres.connections(), &entry_places(&taken));
-        let mut made = db.run(async |db| Messages::of(&taken, db, known).await).await?;
+        let mut made = db.run(async |db| Messages::of(&taken, db, known, relay.tenant_keys).await).await?;
         for id in &made.broken {
             let why = "a message cannot be made: its journal entry is missing or unreadable; run `fis verify`";
             tracing::error!(outbox.id = id, "{why}");

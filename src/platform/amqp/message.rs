@@ -9,7 +9,9 @@ use lapin::types::{AMQPValue, FieldTable, ShortString};
 use super::wire::{DEATHS_HEADER, readable};
 
 /// Headers that the broker adds, or that would multiply a message when it is published again.
-const NOT_CARRIED: [&str; 3] = ["x-delivery-count", "CC", "BCC"];
+const NOT_CARRIED: [&str; 3] = ["x-delivery-count", "CC", HIDDEN_KEYS];
+/// RabbitMQ's header of further routing keys that it does not hand on.
+const HIDDEN_KEYS: &str = "BCC";
 
 /// Why and where from the broker dead-lettered a message.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -230,6 +232,14 @@ impl Properties {
         Self(self.0.with_message_id(short(value)))
     }
 
+    /// The properties with a routing key that the broker takes out again before anybody sees it.
+    pub(super) fn with_hidden_key(self, key: &str) -> Self {
+        let keys = AMQPValue::FieldArray(vec![AMQPValue::LongString(key.into())].into());
+        let mut headers = self.0.headers().clone().unwrap_or_default();
+        headers.insert(HIDDEN_KEYS.into(), keys);
+        Self(self.0.with_headers(headers))
+    }
+
     #[must_use]
     pub fn with_timestamp(self, seconds: i64) -> Self {
         Self(self.0.with_timestamp(u64::try_from(seconds).unwrap_or(0)))
@@ -301,6 +311,9 @@ pub(super) fn short(text: &str) -> ShortString {
 pub struct OutMessage {
     pub exchange: String,
     pub routing_key: String,
+    /// A second key by which the exchange finds queues. The broker takes it out of the message: a reader sees `routing_key`, by whichever its queue is
+    /// bound, and a queue that is bound by both gets one copy.
+    pub hidden_key: Option<String>,
     /// The identity by which a returned message is recognised; unique within a window.
     pub message_id: String,
     pub properties: Properties,

@@ -169,7 +169,11 @@ impl Publisher {
 
 async fn confirmed(channel: Arc<lapin::Channel>, message: OutMessage) -> lapin::Result<Confirmation> {
     let options = BasicPublishOptions { mandatory: true, immediate: false };
-    let properties = message.properties.into_lapin().with_message_id(short(&message.message_id));
+    let properties = match &message.hidden_key {
+        Some(key) => message.properties.with_hidden_key(key),
+        None => message.properties,
+    };
+    let properties = properties.into_lapin().with_message_id(short(&message.message_id));
     let (exchange, key) = (short(&message.exchange), short(&message.routing_key));
     channel.basic_publish(exchange, key, options, &message.body, properties).await?.await
 }

@@ -65,6 +65,7 @@ impl Order<'_> {
         OutMessage {
             exchange: EVENTS_EXCHANGE.to_owned(),
             routing_key: "ecommerce.order.completed".to_owned(),
+            hidden_key: None,
             message_id: self.message_id(),
             properties: Properties::default().with_content_type("application/json"),
             body: self.body().into_bytes(),

@@ -47,6 +47,7 @@ pub async fn measure(sandbox: &Sandbox, rows: usize, results: &mut Results) -> a
             kept.push(OutMessage {
                 exchange: DOMAIN_EXCHANGE.to_owned(),
                 routing_key: delivery.routing_key.clone(),
+                hidden_key: None,
                 message_id: delivery.properties.message_id().unwrap_or_default().to_owned(),
                 properties: delivery.properties.carried(),
                 body: delivery.body.clone(),

@@ -109,6 +109,7 @@ async fn publish(config: &Config, samples: &[Sample]) -> anyhow::Result<u64> {
             .map(|(index, sample)| OutMessage {
                 exchange: EVENTS_EXCHANGE.to_owned(),
                 routing_key: sample.routing_key.to_owned(),
+                hidden_key: None,
                 message_id: format!("demo-{number}-{index}"),
                 properties: Properties::default().with_content_type("application/json"),
                 body: sample.body.clone(),
