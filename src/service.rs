@@ -8,14 +8,16 @@ mod once;
 mod tasks;
 
 use std::sync::Arc;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use tokio_util::sync::CancellationToken;
 
-use crate::desk::topology::take_virtual_host;
+use crate::desk::topology::{left_over_queues, take_virtual_host};
 use crate::domain::ids::TenantId;
 use crate::faults::mutants::{self, mutant};
 use crate::intake::publishers::Publishers;
+use crate::intake::roads::{Road, Strays, roads};
+use crate::intake::tenant_queues::{TenantQueue, TenantQueues};
 use crate::journal::books::{BooksError, BooksShelf, Shelved};
 use crate::outbox::{self, Handover, Relay, TenantKeys};
 use crate::parking::{Parking, TenantDay};
@@ -76,8 +78,12 @@ pub async fn run(config: Config, once: bool, stop: CancellationToken) -> Result<
         let (health, stop) = (health.clone(), tasks.last.clone());
         tasks.spawn("http", async move { http::serve(listener, metrics, health, &stop).await });
     }
-    let mirror = mirror::settings(&config)?;
-    let Some(parts) = prepare(&config, &health, &stop).await? else { return Ok(()) };
+    let tenants = TenantQueues::parse(&config.intake.tenant_queues)
+        .map_err(|reason| ServiceError::Setting { name: "intake.tenant_queues", reason })?;
+    let topology = Topology::embedded().map_err(|error| ServiceError::Topology(error.to_string()))?;
+    let topology = tenants.laid_over(topology);
+    let mirror = mirror::settings(&config, &topology)?;
+    let Some(parts) = prepare(&config, &tenants, &topology, &health, &stop).await? else { return Ok(()) };
     if let Some(settings) = mirror {
         mirror::start(settings, &config, &parts.edges, &mut tasks).await;
     }
@@ -85,7 +91,7 @@ pub async fn run(config: Config, once: bool, stop: CancellationToken) -> Result<
     if once {
         let (config, parts, stop) = (config.clone(), parts.clone(), stop.clone());
         tasks.spawn_ending("once", async move {
-            once::drained(&config, &parts.edges.postgres, &parts.pipeline, &stop).await;
+            once::drained(&config, &parts, &stop).await;
         });
     }
     let ended = tasks.watch(&stop).await;
@@ -98,10 +104,17 @@ pub async fn run(config: Config, once: bool, stop: CancellationToken) -> Result<
 struct Parts {
     edges: Edges,
     pipeline: Arc<Pipeline>,
+    roads: Arc<[Arc<Road>]>,
 }
 
 /// Fails fast on what an operator must mend; waits for servers that are merely away. `None`: told to stop.
-async fn prepare(config: &Config, health: &Health, stop: &CancellationToken) -> Result<Option<Parts>, ServiceError> {
+async fn prepare(
+    config: &Config,
+    tenants: &TenantQueues,
+    topology: &Topology,
+    health: &Health,
+    stop: &CancellationToken,
+) -> Result<Option<Parts>, ServiceError> {
     let postgres = Postgres::serving(&config.database)?;
     let redis = Redis::new(&config.redis)?;
     address::parse(&config.amqp)?;
@@ -134,14 +147,14 @@ async fn prepare(config: &Config, health: &Health, stop: &CancellationToken) -> 
     };
     health.back(Part::Postgres);
     backoff.reset();
-    loop {
+    let left_over = loop {
         // It only asks; nothing is held that could be dropped.
         let checked = tokio::select! {
-            checked = check_broker(config, &ledger) => checked,
+            checked = check_broker(config, tenants, topology, &ledger) => checked,
             () = stop.cancelled() => return Ok(None),
         };
         match checked {
-            Ok(()) => break,
+            Ok(left_over) => break left_over,
             Err(ServiceError::Amqp(error)) if !error.needs_a_person() => {
                 health.away(Part::BrokerIn, &error.to_string());
             }
@@ -150,18 +163,20 @@ async fn prepare(config: &Config, health: &Health, stop: &CancellationToken) -> 
         if wait(backoff.delay(), stop).await {
             return Ok(None);
         }
-    }
+    };
     let edges = Edges {
         postgres,
         redis,
         books,
         default_tenant,
         publishers,
+        strays: Arc::new(Strays::new(tenants)),
         handover: Arc::new(Handover::default()),
         health: health.clone(),
     };
     let pipeline = Arc::new(Pipeline::new(config, edges.clone()));
-    Ok(Some(Parts { edges, pipeline }))
+    let roads = roads(tenants, left_over, Instant::now()).into();
+    Ok(Some(Parts { edges, pipeline, roads }))
 }
 
 /// Refuses a database of another version; warns of one that may forget what it has committed. Returns which ledger it is.
@@ -188,21 +203,40 @@ async fn check_database(postgres: &Postgres, books: &BooksShelf) -> Result<Strin
     identity.ok_or(ServiceError::NoIdentity)
 }
 
-async fn check_broker(config: &Config, ledger: &str) -> Result<(), ServiceError> {
+/// Returns the queues that are left over of tenants who have none any more.
+async fn check_broker(
+    config: &Config,
+    tenants: &TenantQueues,
+    topology: &Topology,
+    ledger: &str,
+) -> Result<Vec<TenantQueue>, ServiceError> {
+    let management = Management::of(&config.amqp)?;
     let connection = Connection::open(&config.amqp, "fis topology").await?;
-    let checked = check_topology(config, &connection, ledger).await;
+    let checked = check_topology(topology, &management, &connection, ledger).await;
     connection.close().await;
-    checked
+    checked?;
+    let left_over = left_over_queues(&management, tenants).await.unwrap_or_else(|error| {
+        tracing::warn!(%error, "it cannot be seen whether a queue of a tenant is left over; one would not be drained");
+        Vec::new()
+    });
+    for queue in &left_over {
+        let (queue, tenant) = (queue.name(), &queue.tenant);
+        tracing::warn!(%queue, %tenant, "{queue} is left over: its tenant is not in `intake.tenant_queues`; what is in it is posted");
+    }
+    Ok(left_over)
 }
 
 /// Refuses a topology that can lose messages, and a virtual host of another ledger: the two would share its events out between them.
-async fn check_topology(config: &Config, connection: &Connection, ledger: &str) -> Result<(), ServiceError> {
-    let topology = Topology::embedded().map_err(|error| ServiceError::Topology(error.to_string()))?;
-    let management = Management::of(&config.amqp)?;
+async fn check_topology(
+    topology: &Topology,
+    management: &Management,
+    connection: &Connection,
+    ledger: &str,
+) -> Result<(), ServiceError> {
     let refused = |what: &'static str| {
         move |error: TopologyError| AmqpError::Broker { what, code: error.code(), reason: error.to_string() }
     };
-    let findings = connection.check_topology(&topology, Some(&management)).await;
+    let findings = connection.check_topology(topology, Some(management)).await;
     let findings = findings.map_err(refused("look at the topology"))?;
     if is_lossy(&findings) {
         return Err(ServiceError::Topology(report(&findings)));
@@ -215,7 +249,7 @@ async fn check_topology(config: &Config, connection: &Connection, ledger: &str) 
 }
 
 fn start(config: &Config, parts: &Parts, tasks: &mut Tasks) {
-    let Parts { edges, pipeline } = parts.clone();
+    let Parts { edges, pipeline, .. } = parts.clone();
     let relay = Relay {
         postgres: edges.postgres.clone(),
         amqp: config.amqp.clone(),
@@ -247,10 +281,10 @@ fn start(config: &Config, parts: &Parts, tasks: &mut Tasks) {
     // Behind whatever still writes to the log when it is told to stop.
     let (stop, sealed) = (tasks.then.clone(), edges.clone());
     tasks.spawn("seal", async move { loops::seal_log(&sealed, &stop).await });
-    let (stop, posted, road) = (tasks.first.clone(), edges.clone(), Arc::clone(&pipeline));
+    let (stop, posted, road) = (tasks.first.clone(), edges, pipeline);
     tasks.spawn("inbox", async move { loops::inbox(&posted, &road, &stop).await });
-    let (stop, config) = (tasks.first.clone(), config.clone());
-    tasks.spawn("intake", async move { loops::intake(&config, &edges, &pipeline, &stop).await });
+    let (stop, config, parts) = (tasks.first.clone(), config.clone(), parts.clone());
+    tasks.spawn("intake", async move { loops::intake(&config, &parts, &stop).await });
 }
 
 /// The tenants' days, by the zones of their books; a tenant without books has UTC.

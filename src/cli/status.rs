@@ -21,7 +21,7 @@ impl Status {
         let mut table = super::table(&["queue", "ready", "unacked"]);
         for (name, depth) in &status.queues {
             let unacked = depth.unacked.map_or_else(|| "?".to_owned(), |unacked| unacked.to_string());
-            table.add_row([(*name).to_owned(), depth.ready.to_string(), unacked]);
+            table.add_row([name.clone(), depth.ready.to_string(), unacked]);
         }
         println!("{table}");
         println!("entries       {}", status.entries);

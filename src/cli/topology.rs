@@ -38,6 +38,12 @@ async fn apply(config: &Config) -> anyhow::Result<ExitCode> {
             Outcome::Created => println!("created  {}", one.object),
             Outcome::Present => println!("present  {}", one.object),
             Outcome::Bound => println!("bound    {}", one.object),
+            Outcome::Unbound => println!("unbound  {}", one.object),
+            Outcome::Unseen { why } => println!("unseen   {}: {why}", one.object),
+            Outcome::Kept => {
+                println!("kept     {}, until what differs is put right", one.object);
+                code = ExitCode::FAILURE;
+            }
             Outcome::Differs { expected, found, remedy } => {
                 println!("differs  {}\n  expected {expected}\n  found    {found}\n  remedy   {remedy}", one.object);
                 code = ExitCode::FAILURE;

@@ -1,4 +1,4 @@
-//! Publishing, as a publisher ought to: persistent, confirmed, mandatory. Events enter, the number that the broker has in a queue leaves;
+//! Publishing, as a publisher ought to: persistent, confirmed, mandatory, with the tenant in a header. Events enter, the number that the broker has in a queue leaves;
 //! an event that came back or was refused is named by its number and never counted.
 
 use std::collections::BTreeMap;
@@ -7,7 +7,8 @@ use serde::Deserialize;
 use serde_json::value::RawValue;
 
 use super::{DeskError, Server};
-use crate::domain::names::EVENTS_EXCHANGE;
+use crate::domain::event::{RawMessage, tenant_of};
+use crate::domain::names::{EVENTS_EXCHANGE, TENANT_HEADER};
 use crate::intake::Lane;
 use crate::platform::amqp::{Connection, OutMessage, Properties, PublishOutcome, Publisher};
 use crate::platform::config::Config;
@@ -63,6 +64,15 @@ impl PublishedEvent {
             };
         }
         let body = line.body.get().as_bytes().to_vec();
+        // By the header the broker finds the queue of a tenant that has one of its own; it never looks into a body.
+        if !line.headers.contains_key(TENANT_HEADER) {
+            let header = |name: &str| line.headers.get(name).and_then(serde_json::Value::as_str);
+            let content_type = properties.content_type();
+            let raw = RawMessage { body: &body, routing_key: &line.routing_key, content_type, header: &header };
+            if let Some(tenant) = tenant_of(raw) {
+                properties = properties.with_header(TENANT_HEADER, tenant.as_str());
+            }
+        }
         Ok(Self {
             exchange: lane.exchange().unwrap_or(EVENTS_EXCHANGE),
             routing_key: line.routing_key,

@@ -1,7 +1,7 @@
 //! The state of the house at a glance. Nothing enters; queues, outbox, dead letters, held events, entries and the breaker of the running
 //! service leave. Looking changes nothing and spends no delivery.
 
-use super::{Desk, DeskError, maps};
+use super::{Desk, DeskError, maps, topology};
 use crate::domain::names::DEAD_LETTER_QUEUE;
 use crate::intake::Lane;
 use crate::platform::amqp::Connection;
@@ -14,9 +14,9 @@ use crate::store::{dead_letters, outbox};
 #[derive(Debug, Clone, PartialEq, Eq, serde::Serialize)]
 #[serde(rename_all = "camelCase")]
 pub struct Status {
-    /// The lanes' queues, then the dead letters'.
+    /// The lanes' queues, those of tenants, then the dead letters'.
     #[serde(serialize_with = "maps::pairs")]
-    pub queues: Vec<(&'static str, QueueDepth)>,
+    pub queues: Vec<(String, QueueDepth)>,
     pub outbox: OutboxBacklog,
     pub dead_letters: OpenDeadLetters,
     pub held: i64,
@@ -94,10 +94,15 @@ impl Desk {
     }
 
     /// Ready messages as the queues themselves say; unacknowledged ones only where the management API can be reached.
-    async fn queues(&self) -> Result<Vec<(&'static str, QueueDepth)>, DeskError> {
+    async fn queues(&self) -> Result<Vec<(String, QueueDepth)>, DeskError> {
         let management = Management::of(&self.config.amqp)?;
         let connection = Connection::open(&self.config.amqp, "fis status").await?;
-        let queues = depths(&connection, &management).await;
+        let tenants = topology::tenant_queues(&self.config)?;
+        let own =
+            tenants.iter().cloned().chain(topology::left_over_queues(&management, &tenants).await.unwrap_or_default());
+        let lanes = Lane::CONSUMED.into_iter().filter_map(Lane::queue).map(str::to_owned);
+        let names = lanes.chain(own.map(|queue| queue.name())).chain([DEAD_LETTER_QUEUE.to_owned()]).collect();
+        let queues = depths(&connection, &management, names).await;
         connection.close().await;
         queues
     }
@@ -116,11 +121,12 @@ impl Desk {
 async fn depths(
     connection: &Connection,
     management: &Management,
-) -> Result<Vec<(&'static str, QueueDepth)>, DeskError> {
+    names: Vec<String>,
+) -> Result<Vec<(String, QueueDepth)>, DeskError> {
     let mut queues = Vec::new();
-    for queue in Lane::CONSUMED.into_iter().filter_map(Lane::queue).chain([DEAD_LETTER_QUEUE]) {
-        let ready = u64::from(connection.ready_count(queue).await?);
-        let counts = management.queue_counts(queue).await.ok().flatten();
+    for queue in names {
+        let ready = u64::from(connection.ready_count(&queue).await?);
+        let counts = management.queue_counts(&queue).await.ok().flatten();
         queues.push((queue, QueueDepth { ready, unacked: counts.map(|counts| counts.unacked) }));
     }
     Ok(queues)

@@ -1,10 +1,11 @@
 //! The broker's topology: declared, compared, drawn. A configuration enters; what was created, and every difference with its remedy, leave.
-//! Declaring never takes anything away. A database is needed only to tell whether the virtual host belongs to its ledger.
+//! Declaring takes nothing away but bindings of tenants' queues, and only those that nothing depends on any more. A database is needed only to tell whether the virtual host belongs to its ledger.
 
 use super::DeskError;
-use crate::domain::names::LEDGER_EXCHANGE;
+use crate::domain::names::{LEDGER_EXCHANGE, TENANT_QUEUES};
+use crate::intake::tenant_queues::{TenantQueue, TenantQueues};
 use crate::outbox::MirrorSettings;
-use crate::platform::amqp::management::Management;
+use crate::platform::amqp::management::{Management, ManagementError};
 use crate::platform::amqp::topology::{
     Arguments, Belongs, Exchange, Severity, Topology, TopologyError, draw, is_lossy, report,
 };
@@ -45,10 +46,21 @@ pub fn drawing(config: &Config) -> Result<String, DeskError> {
 /// The broker is away or refuses.
 pub async fn apply(config: &Config) -> Result<Vec<Applied>, DeskError> {
     let topology = needed(config)?;
+    let management = Management::of(&config.amqp)?;
     let connection = Connection::open(&config.amqp, "fis topology").await?;
-    let applied = connection.apply_topology(&topology).await;
+    let applied = declare(&connection, &topology, &management).await;
     connection.close().await;
     Ok(applied?)
+}
+
+async fn declare(
+    connection: &Connection,
+    topology: &Topology,
+    management: &Management,
+) -> Result<Vec<Applied>, TopologyError> {
+    let mut applied = connection.apply_topology(topology).await?;
+    applied.extend(connection.sweep_topology(topology, management).await?);
+    Ok(applied)
 }
 
 /// Compares the broker with what is needed.
@@ -72,6 +84,7 @@ async fn look(
     management: &Management,
 ) -> Result<Vec<Finding>, DeskError> {
     let mut findings = connection.check_topology(topology, Some(management)).await?;
+    findings.extend(left_over_findings(management, &tenant_queues(config)?).await);
     match connection.find_exchange(LEDGER_EXCHANGE).await {
         Ok(()) => {}
         // Nobody's yet: the first start makes it its ledger's.
@@ -86,6 +99,40 @@ async fn look(
         Err(why) => Some(unseen(&why)),
     });
     Ok(findings)
+}
+
+/// The queues of tenants who have none any more.
+///
+/// # Errors
+/// The management API does not answer; nothing else lists queues.
+pub async fn left_over_queues(
+    management: &Management,
+    tenants: &TenantQueues,
+) -> Result<Vec<TenantQueue>, ManagementError> {
+    Ok(tenants.left_over(&management.queue_names(TENANT_QUEUES).await?))
+}
+
+/// Without the management API there are none to tell; that it does not answer has been told with the bindings.
+async fn left_over_findings(management: &Management, tenants: &TenantQueues) -> Vec<Finding> {
+    let mut findings = Vec::new();
+    for queue in left_over_queues(management, tenants).await.unwrap_or_default() {
+        let counts = management.queue_counts(&queue.name()).await.ok().flatten();
+        let messages =
+            counts.map_or("an unknown number of".to_owned(), |counts| (counts.ready + counts.unacked).to_string());
+        findings.push(Finding {
+            object: format!("queue {}", queue.name()),
+            expected: format!("none, because tenant {} is not in `intake.tenant_queues`", queue.tenant),
+            found: format!("exists, with {messages} messages"),
+            remedy: format!(
+                "fis run drains it for as long as it is there; when it is empty, delete it:\n\
+                 rabbitmqctl delete_queue --vhost '{}' '{}'",
+                management.vhost(),
+                queue.name()
+            ),
+            severity: Severity::Differs,
+        });
+    }
+    findings
 }
 
 async fn own_ledger(config: &Config) -> Result<String, String> {
@@ -131,10 +178,16 @@ fn unseen(why: &str) -> Finding {
     }
 }
 
-/// The topology of fis with the exchange of `outbox.mirror`, where that is on. `fis run` does without that exchange and tries again, so
+/// The tenants with queues of their own, by the configuration.
+pub(super) fn tenant_queues(config: &Config) -> Result<TenantQueues, DeskError> {
+    TenantQueues::parse(&config.intake.tenant_queues)
+        .map_err(|wrong| DeskError::Setting { why: format!("setting `intake.tenant_queues`: {wrong}") })
+}
+
+/// The topology of fis with the tenants' queues, and with the exchange of `outbox.mirror`, where that is on. `fis run` does without that exchange and tries again, so
 /// it asks for it nowhere.
 fn needed(config: &Config) -> Result<Topology, DeskError> {
-    let mut topology = Topology::embedded()?;
+    let mut topology = tenant_queues(config)?.laid_over(Topology::embedded()?);
     let mirror = MirrorSettings::of(&config.outbox.mirror, &topology)
         .map_err(|wrong| DeskError::Setting { why: format!("setting `{}`: {}", wrong.name, wrong.reason) })?;
     topology.exchanges.extend(mirror.map(|settings| Exchange {

@@ -132,6 +132,13 @@ pub fn decode<'a>(
         })
 }
 
+/// The tenant that a message names, in whichever dialect it is written.
+#[must_use]
+pub fn tenant_of(message: RawMessage<'_, '_>) -> Option<TenantId> {
+    let root = json::parse(std::str::from_utf8(message.body).ok()?).ok()?;
+    Fields::of(message, &root).identity(message, None).tenant_id
+}
+
 /// The mark of a message whose stored properties cannot be read any more.
 pub const DAMAGED: &str = "damaged";
 /// The beginning of the mark of a message of whose body only the beginning was kept; what the whole body was follows.

@@ -5,10 +5,16 @@ pub const EVENTS_EXCHANGE: &str = "fis.events.exchange";
 pub const URGENT_EXCHANGE: &str = "fis.urgent.exchange";
 /// The exchange of the low lane: publishers' back-fills.
 pub const BACKFILL_EXCHANGE: &str = "fis.backfill.exchange";
+/// The exchange that takes events of named tenants out of the live lane, into queues of their own.
+pub const TENANTS_EXCHANGE: &str = "fis.tenants.exchange";
+/// The exchange of what those tenants' queues leave: the live lane's own queue is behind it.
+pub const REST_EXCHANGE: &str = "fis.rest.exchange";
 /// The exchange of everything that fis announces.
 pub const DOMAIN_EXCHANGE: &str = "fis.domain.exchange";
 
 pub const INGESTION_QUEUE: &str = "fis.ingestion.queue";
+/// The beginning of the names of tenants' own queues; the tenant follows.
+pub const TENANT_QUEUES: &str = "fis.tenant.queue.";
 pub const URGENT_QUEUE: &str = "fis.urgent.queue";
 pub const BACKFILL_QUEUE: &str = "fis.backfill.queue";
 pub const DEAD_LETTER_QUEUE: &str = "fis.ingestion.dlq.queue";

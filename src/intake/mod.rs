@@ -1,11 +1,14 @@
 //! Stage 1: a message enters, by one of three lanes of the broker, or by the inbox, where it has waited. Batches of deliveries come from `platform::amqp::Receiver`; their
 //! idempotency keys are claimed in Redis and, after the commit, marked (`claim`); so is the progress of publishers' batches (`progress`). Who may send for whom stands in
-//! `publishers`. Nothing else here decides what becomes of an event.
+//! `publishers`; which tenants have queues of their own, in `tenant_queues`. Nothing else here decides what becomes of an event.
 
 pub mod claim;
 pub mod ledger;
+pub mod limit;
 pub mod progress;
 pub mod publishers;
+pub mod roads;
+pub mod tenant_queues;
 pub mod turns;
 
 use crate::domain::names;

@@ -3,7 +3,7 @@
 //!
 //! Start-time fair queueing: a lane's share of the events is its weight, as long as it has something to post; what it
 //! leaves goes to the others; a lane that comes back is served next, and no lane starves. A batch of the backfill lane
-//! delays an urgent one by at most the one that is being posted.
+//! delays an urgent one by at most the one that is being posted. The roads of a lane share its part equally, in the same way.
 
 use std::collections::VecDeque;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -32,6 +32,20 @@ pub enum Precedence {
     Pausing(u32),
 }
 
+/// A batch's place before the posters: its lane, and the road in it.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Place {
+    pub lane: Lane,
+    pub road: usize,
+}
+
+impl From<Lane> for Place {
+    /// The lane's own road.
+    fn from(lane: Lane) -> Self {
+        Self { lane, road: 0 }
+    }
+}
+
 /// The queue before the posters.
 #[derive(Clone)]
 pub struct Turns(Arc<Mutex<State<oneshot::Sender<Turn>>>>);
@@ -46,9 +60,9 @@ impl Turns {
     }
 
     /// Waits for the turn of a batch. Dropping the future gives the place up.
-    pub async fn wait(&self, lane: Lane, events: usize) -> Turn {
+    pub async fn wait(&self, place: Place, events: usize) -> Turn {
         let (sender, receiver) = oneshot::channel();
-        let granted = self.state().enter(lane, events, sender);
+        let granted = self.state().enter(place, events, sender);
         self.give(granted);
         match receiver.await {
             Ok(turn) => turn,
@@ -95,11 +109,49 @@ struct Queue<W> {
     weight: u64,
     /// The end of the lane's last batch, in the common time.
     end: u64,
-    waiting: VecDeque<(u64, W)>,
+    roads: Roads<W>,
     /// The number of its last turn; none yet is 0.
     served: u64,
     /// Its last batch was a large one.
     crowded: bool,
+}
+
+/// The roads of a lane, in a time of their own, which counts events.
+struct Roads<W> {
+    clock: u64,
+    roads: Vec<Road<W>>,
+}
+
+struct Road<W> {
+    end: u64,
+    waiting: VecDeque<(u64, W)>,
+}
+
+impl<W> Roads<W> {
+    fn enter(&mut self, road: usize, events: u64, waiting: W) {
+        while self.roads.len() <= road {
+            self.roads.push(Road { end: 0, waiting: VecDeque::new() });
+        }
+        if let Some(road) = self.roads.get_mut(road) {
+            road.waiting.push_back((events.max(1), waiting));
+        }
+    }
+
+    fn is_empty(&self) -> bool {
+        self.roads.iter().all(|road| road.waiting.is_empty())
+    }
+
+    /// The batch that is next, and its events.
+    fn next(&mut self) -> Option<(u64, W)> {
+        let clock = self.clock;
+        let begin = |road: &Road<W>| road.end.max(clock);
+        // On a draw the lane's own road, which stands first.
+        let next = self.roads.iter_mut().filter(|road| !road.waiting.is_empty()).min_by_key(|road| begin(road))?;
+        let (events, waiting) = next.waiting.pop_front()?;
+        self.clock = begin(next);
+        next.end = self.clock.saturating_add(events);
+        Some((events, waiting))
+    }
 }
 
 impl<W> State<W> {
@@ -107,7 +159,7 @@ impl<W> State<W> {
         let queue = |lane| Queue {
             weight: u64::from(weight(lane)).max(1),
             end: 0,
-            waiting: VecDeque::new(),
+            roads: Roads { clock: 0, roads: Vec::new() },
             served: 0,
             crowded: false,
         };
@@ -115,10 +167,10 @@ impl<W> State<W> {
     }
 
     /// A batch comes; whose turn it is now, if that changed.
-    fn enter(&mut self, lane: Lane, events: usize, waiting: W) -> Option<W> {
+    fn enter(&mut self, place: impl Into<Place>, events: usize, waiting: W) -> Option<W> {
+        let Place { lane, road } = place.into();
         let queue = self.lanes.iter_mut().zip(Lane::ALL).find(|(_, name)| *name == lane).map(|(queue, _)| queue)?;
-        let cost = u64::try_from(events).unwrap_or(u64::MAX).saturating_mul(EVENT) / queue.weight;
-        queue.waiting.push_back((cost.max(1), waiting));
+        queue.roads.enter(road, u64::try_from(events).unwrap_or(u64::MAX), waiting);
         queue.crowded = events > CROWD;
         self.grant()
     }
@@ -136,10 +188,10 @@ impl<W> State<W> {
         let clock = self.clock;
         let begin = |queue: &Queue<W>| queue.end.max(clock);
         // On a draw the lane of the higher priority, which stands first.
-        let next = self.lanes.iter_mut().filter(|queue| !queue.waiting.is_empty()).min_by_key(|queue| begin(queue))?;
-        let (cost, waiting) = next.waiting.pop_front()?;
+        let next = self.lanes.iter_mut().filter(|queue| !queue.roads.is_empty()).min_by_key(|queue| begin(queue))?;
+        let (events, waiting) = next.roads.next()?;
         self.clock = begin(next);
-        next.end = self.clock.saturating_add(cost);
+        next.end = self.clock.saturating_add((events.saturating_mul(EVENT) / next.weight).max(1));
         self.granted += 1;
         next.served = self.granted;
         self.free -= 1;
@@ -225,6 +277,57 @@ mod tests {
     }
 
     #[test]
+    fn a_tenants_long_backlog_delays_the_front_door_by_one_batch_and_not_the_other_way_round() {
+        let own = Place { lane: Lane::Live, road: 1 };
+        let mut state = State::new(1, weights);
+        assert_eq!(state.enter(own, 500, "own"), Some("own"));
+        for _ in 0..2000 {
+            state.enter(own, 500, "own");
+            assert_eq!(state.leave(), Some("own"));
+        }
+        state.enter(own, 500, "own");
+        state.enter(Lane::Live, 1, "front");
+        assert_eq!(state.leave(), Some("front"), "before the backlog's next batch");
+        assert_eq!(state.leave(), Some("own"));
+        // Beside a backlog at the front door the tenant gets as much as that.
+        let mut counts = [0_usize; 2];
+        state.enter(Lane::Live, 100, "front");
+        state.enter(own, 500, "own");
+        for _ in 0..1200 {
+            let is_front = state.leave().expect("somebody waits") == "front";
+            counts[usize::from(is_front)] += if is_front { 100 } else { 500 };
+            if is_front {
+                state.enter(Lane::Live, 100, "front")
+            } else {
+                state.enter(own, 500, "own")
+            };
+        }
+        assert!(counts[0].abs_diff(counts[1]) <= 600, "{counts:?}: a batch of each at most");
+    }
+
+    #[test]
+    fn a_lane_of_many_roads_has_the_share_of_one_lane() {
+        let mut state = State::new(1, weights);
+        let mut turn = state.enter(Lane::Urgent, 100, None);
+        for road in 0..17 {
+            turn = turn.or(state.enter(Place { lane: Lane::Live, road }, 100, Some(road)));
+        }
+        let (mut urgent, mut live) = (0, [0; 17]);
+        for _ in 0..5100 {
+            let served = turn.expect("somebody waits");
+            match served {
+                None => urgent += 1,
+                Some(road) => live[road] += 1,
+            }
+            let place = served.map_or(Lane::Urgent.into(), |road| Place { lane: Lane::Live, road });
+            assert!(state.enter(place, 100, served).is_none(), "one at a time");
+            turn = state.leave();
+        }
+        assert!(3400_usize.abs_diff(urgent) <= 2, "{urgent}: twice the weight of the live lane");
+        assert!(live.iter().all(|count| 100_usize.abs_diff(*count) <= 1), "{live:?}");
+    }
+
+    #[test]
     fn a_lane_gives_way_while_one_above_it_is_at_work_and_not_for_ever() {
         let mut state = State::new(1, weights);
         state.enter(Lane::Backfill, 500, ());
@@ -261,13 +364,13 @@ mod tests {
     #[tokio::test]
     async fn a_turn_that_nobody_waits_for_goes_to_the_next() {
         let turns = Turns::new(1, weights);
-        let first = turns.wait(Lane::Live, 1).await;
+        let first = turns.wait(Lane::Live.into(), 1).await;
         {
-            let gone = turns.wait(Lane::Urgent, 1);
+            let gone = turns.wait(Lane::Urgent.into(), 1);
             tokio::pin!(gone);
             assert!(futures::poll!(&mut gone).is_pending());
         }
-        let next = turns.wait(Lane::Backfill, 1);
+        let next = turns.wait(Lane::Backfill.into(), 1);
         tokio::pin!(next);
         assert!(futures::poll!(&mut next).is_pending());
         drop(first);

@@ -13,7 +13,7 @@ use crate::domain::dead_letter::{DeadLetter, money_of};
 use crate::domain::disposition::{Failure, Reason};
 use crate::domain::event::{Identity, RawMessage, decode};
 use crate::domain::ids::TenantId;
-use crate::domain::names::{BACKFILL_QUEUE, DEAD_LETTER_QUEUE, INGESTION_QUEUE, URGENT_QUEUE};
+use crate::domain::names::{BACKFILL_QUEUE, DEAD_LETTER_QUEUE, INGESTION_QUEUE, TENANT_QUEUES, URGENT_QUEUE};
 use crate::domain::outbound::rejected_event;
 use crate::faults::crash_points::{self, crash_point};
 use crate::platform::amqp::{AmqpError, Connection, Consumer, Delivery, Limits, Prefetch, Receiver};
@@ -227,6 +227,7 @@ fn lane_of(queue: &str) -> &'static str {
         URGENT_QUEUE => "urgent",
         INGESTION_QUEUE => "live",
         BACKFILL_QUEUE => "backfill",
+        own if own.starts_with(TENANT_QUEUES) => "live",
         _ => "unknown",
     }
 }

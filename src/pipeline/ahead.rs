@@ -12,6 +12,7 @@ use super::Pipeline;
 use super::lane::Baton;
 use super::map::{LINES_AT_ONCE_MAX, Share, lines_of};
 use crate::intake::Lane;
+use crate::intake::turns::Place;
 use crate::journal::{Committed, Heads, PreparedBatch, PreparedError, post_prepared, post_step_ahead, prepare};
 use crate::outbox;
 use crate::platform::health::Part;
@@ -102,12 +103,12 @@ impl Pipeline {
     /// Posts a prepared batch. `None`: nothing was written, or nobody knows; it is to be mapped and posted as any other.
     pub(super) async fn post_prepared(
         &self,
-        lane: Lane,
+        place: Place,
         prepared: PreparedBatch,
         turn: Option<&ReplayTurn>,
         events: usize,
     ) -> Option<Committed> {
-        let right = self.poster.turns.wait(lane, events).await;
+        let right = self.poster.turns.wait(place, events).await;
         let post = async |db: &mut PgConnection| post_prepared(db, prepared, turn, outbox::properties_text).await;
         let posted = self.postgres.run(POST, post).await;
         drop(right);
@@ -126,7 +127,7 @@ impl Pipeline {
         let right = async {
             let right = async {
                 posting.take().await.ok()?;
-                Some(self.poster.turns.wait(Lane::Inbox, events).await)
+                Some(self.poster.turns.wait(Lane::Inbox.into(), events).await)
             };
             tokio::time::timeout(STEP_WAITS_MAX, right).await.ok().flatten()
         };

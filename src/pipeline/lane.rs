@@ -1,4 +1,4 @@
-//! A lane's batches, several under way at once: while one commits, the next is read, claimed and mapped, and the last one is
+//! A road's batches, several under way at once: while one commits, the next is read, claimed and mapped, and the last one is
 //! marked and settled. Each is a task of its own that owns its deliveries; batons keep them in the order they came: a batch
 //! is decided ahead after the one before it was, posts after that one has posted, and settles after it has settled.
 
@@ -12,6 +12,7 @@ use tokio_util::sync::CancellationToken;
 
 use super::{Pipeline, PipelineError};
 use crate::intake::Lane;
+use crate::intake::roads::Road;
 use crate::intake::turns::Precedence;
 use crate::platform::amqp::{ALONE_FROM, AmqpError, Delivery, Receiver, Settler};
 use crate::platform::metrics;
@@ -90,10 +91,10 @@ impl Drop for InHand {
     }
 }
 
-/// The batches of one lane that are under way.
+/// The batches of one road that are under way.
 pub struct LaneBatches {
     pipeline: Arc<Pipeline>,
-    lane: Lane,
+    road: Arc<Road>,
     settler: Settler,
     stop: CancellationToken,
     /// One of the batches failed: nothing more may be taken.
@@ -105,10 +106,10 @@ pub struct LaneBatches {
 }
 
 impl LaneBatches {
-    pub fn new(pipeline: Arc<Pipeline>, lane: Lane, receiver: &Receiver, stop: CancellationToken) -> Self {
+    pub fn new(pipeline: Arc<Pipeline>, road: Arc<Road>, receiver: &Receiver, stop: CancellationToken) -> Self {
         Self {
             pipeline,
-            lane,
+            road,
             settler: receiver.consumer().settler(),
             stop,
             broken: CancellationToken::new(),
@@ -122,6 +123,9 @@ impl LaneBatches {
     /// Sends a batch on its way as soon as there is room. What may have ended the process before travels the road alone, from
     /// the first look at it until the broker has heard of its end: whatever dies with it then is itself.
     pub async fn send(&mut self, batch: Vec<Delivery>) {
+        if let Some(limit) = &self.road.limit {
+            limit.take(batch.len(), Instant::now());
+        }
         let suspect = batch.iter().any(|delivery| delivery.delivery_count() >= ALONE_FROM);
         if suspect {
             self.clear().await;
@@ -147,14 +151,17 @@ impl LaneBatches {
             settled: Baton::behind(&mut self.last.settled),
         };
         let (pipeline, settler, stop) = (Arc::clone(&self.pipeline), self.settler.clone(), self.stop.clone());
-        let (lane, broken) = (self.lane, self.broken.clone());
+        let (road, broken) = (Arc::clone(&self.road), self.broken.clone());
         self.batches.spawn(async move {
             // Also where it panics: whoever waits for the next delivery would otherwise not hear of it.
             let broken = broken.drop_guard();
             #[cfg(feature = "mutants")]
-            let settler =
-                if pipeline.tells_too_early(lane, &batch) { settler.told_already(&batch).await } else { settler };
-            let end = pipeline.travel(lane, &batch, batons, &settler, &stop).await;
+            let settler = if pipeline.tells_too_early(road.lane(), &batch) {
+                settler.told_already(&batch).await
+            } else {
+                settler
+            };
+            let end = pipeline.travel(&road, &batch, batons, &settler, &stop).await;
             if end.is_ok() {
                 broken.disarm();
             }
@@ -209,13 +216,15 @@ impl LaneBatches {
     }
 
     async fn drive(&mut self, receiver: &mut Receiver, until: &CancellationToken) -> Result<(), AmqpError> {
+        let lane = self.road.lane();
         loop {
-            let (bound, pause) = match (self.pipeline.poster.turns.precedence(self.lane), self.lane) {
+            let room = self.room(until).await;
+            let (bound, pause) = match (self.pipeline.poster.turns.precedence(lane), lane) {
                 (Precedence::Free, _) => (usize::MAX, None),
                 (Precedence::Pausing(times), Lane::Backfill) => (BACKFILL_EVENTS_MAX, Some(times)),
                 (Precedence::Pausing(_) | Precedence::Short, _) => (GIVING_WAY_EVENTS_MAX, None),
             };
-            receiver.bound(bound);
+            receiver.bound(bound.min(room));
             let Some(batch) = receiver.next_batch(until).await? else { return Ok(()) };
             if batch.is_empty() {
                 // Where PostgreSQL is away, the lane is silent because it holds what it has.
@@ -245,6 +254,26 @@ impl LaneBatches {
         }
     }
 
+    /// Waits until the tenant's limit has room; the events that may be taken then.
+    async fn room(&self, until: &CancellationToken) -> usize {
+        let (Some(limit), Some(tenant)) = (&self.road.limit, self.road.label()) else { return usize::MAX };
+        let begun = Instant::now();
+        loop {
+            match limit.room(Instant::now()) {
+                Ok(events) => {
+                    metrics::limited(tenant, limit.waited(begun.elapsed()));
+                    return events;
+                }
+                // Nothing is held here but what the broker has sent ahead: a second's worth.
+                Err(wait) => tokio::select! {
+                    () = tokio::time::sleep(wait) => {}
+                    // Whoever stops takes what the broker has sent ahead, and no more.
+                    () = until.cancelled() => return 1,
+                },
+            }
+        }
+    }
+
     /// Lets the lane consume anew, when what it has taken is settled.
     async fn restart(&mut self, receiver: &mut Receiver) -> Result<(), AmqpError> {
         self.finish(receiver).await?;
@@ -254,7 +283,7 @@ impl LaneBatches {
         }
         let bound = receiver.restart().await?;
         self.settler = receiver.consumer().settler();
-        metrics::prefetch(self.lane.name(), bound);
+        metrics::prefetch(self.road.lane().name(), self.road.label(), bound);
         Ok(())
     }
 

@@ -17,6 +17,7 @@ use crate::domain::retry::RetryPolicy;
 use crate::intake::Lane;
 use crate::intake::ledger::LedgerEpoch;
 use crate::intake::publishers::Publishers;
+use crate::intake::roads::Strays;
 use crate::intake::turns::Turns;
 use crate::journal::books::BooksShelf;
 use crate::outbox::Handover;
@@ -36,6 +37,7 @@ pub struct Edges {
     pub books: BooksShelf,
     pub default_tenant: Option<TenantId>,
     pub publishers: Publishers,
+    pub strays: Arc<Strays>,
     pub handover: Arc<Handover>,
     pub health: Health,
 }
@@ -63,6 +65,7 @@ impl Pipeline {
             reader: Reader {
                 default_tenant: edges.default_tenant,
                 publishers: edges.publishers,
+                strays: edges.strays,
                 forgiven: AtomicI64::new(0),
             },
             keys: Keys { redis: edges.redis, ledger: LedgerEpoch::default() },

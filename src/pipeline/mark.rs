@@ -76,8 +76,8 @@ fn numbers(batch: &BatchProgress) -> Numbers<'_> {
     }
 }
 
-/// Counts the outcomes of a batch for the metrics.
-pub(super) fn count(lane: Lane, verdicts: &[Verdict]) {
+/// Counts the outcomes of a batch for the metrics; with the tenant where it came by a queue of its own.
+pub(super) fn count(lane: Lane, tenant: Option<&str>, verdicts: &[Verdict]) {
     let mut outcomes: HashMap<&'static str, u64> = HashMap::new();
     for verdict in verdicts {
         let outcome = match verdict {
@@ -99,6 +99,6 @@ pub(super) fn count(lane: Lane, verdicts: &[Verdict]) {
         *outcomes.entry(outcome).or_default() += 1;
     }
     for (outcome, count) in outcomes {
-        metrics::deliveries(lane.name(), outcome, count);
+        metrics::deliveries(lane.name(), tenant, outcome, count);
     }
 }

@@ -11,8 +11,8 @@
 //!
 //! What waits in PostgreSQL (`inbox`) takes the phases read, map, post and mark: nothing is claimed, and nobody waits to hear of it.
 //!
-//! Several batches of a lane are under way at once, each in another phase (`lane`); they are decided ahead, post and settle in the order
-//! they came. Batches of all lanes take turns at posting, by the lanes' weights (`intake::turns`).
+//! Several batches of a road are under way at once, each in another phase (`lane`); they are decided ahead, post and settle in the order
+//! they came. Batches of all roads take turns at posting, by their lanes' weights (`intake::turns`).
 //!
 //! Redis hurries, PostgreSQL decides, the broker is told last. Here, and only here, a disposition (ledger word) becomes a
 //! settlement (AMQP word).
@@ -44,7 +44,7 @@ use tokio_util::sync::CancellationToken;
 
 use crate::faults::crash_points::{self, crash_point};
 use crate::faults::mutants::{self, mutant};
-use crate::intake::Lane;
+use crate::intake::roads::Road;
 use crate::journal::Verdict;
 use crate::outbox::Handover;
 use crate::platform::amqp::{AmqpError, Delivery, Receiver, Settler};
@@ -87,17 +87,17 @@ pub enum PipelineError {
 }
 
 impl Pipeline {
-    /// Follows one lane until `stop`, then finishes what the broker has sent already.
+    /// Follows one road until `stop`, then finishes what the broker has sent already.
     ///
     /// # Errors
     /// The session is lost. What was not settled comes again.
     pub async fn follow(
         self: &Arc<Self>,
-        lane: Lane,
+        road: &Arc<Road>,
         receiver: &mut Receiver,
         stop: &CancellationToken,
     ) -> Result<(), PipelineError> {
-        let mut batches = LaneBatches::new(Arc::clone(self), lane, receiver, stop.clone());
+        let mut batches = LaneBatches::new(Arc::clone(self), Arc::clone(road), receiver, stop.clone());
         let mut followed = batches.follow(receiver, stop).await;
         if followed.is_ok() && !batches.broken.is_cancelled() {
             followed = batches.finish(receiver).await;
@@ -108,7 +108,7 @@ impl Pipeline {
     /// Brings a batch to its end: a verdict for every delivery, committed, marked and settled. One event is the batch of one.
     async fn travel(
         &self,
-        lane: Lane,
+        road: &Road,
         batch: &[Delivery],
         mut batons: Batons,
         settler: &Settler,
@@ -116,7 +116,7 @@ impl Pipeline {
     ) -> Result<(), PipelineError> {
         // 1. receive
         metrics::batch(batch.len());
-        let events: Vec<Event<'_>> = self.reader.read_all(lane, batch).await;
+        let events: Vec<Event<'_>> = self.reader.read_all(road, batch).await;
 
         // 2. claim
         let connections = self.postgres.connections();
@@ -133,7 +133,7 @@ impl Pipeline {
 
         // 4. post
         batons.posted.take().await?;
-        let mut posted = self.post(lane, shares, None, stop).await?;
+        let mut posted = self.post(road.place, shares, None, stop).await?;
         batons.prepared.pass();
         batons.posted.pass();
         // The batch behind this one runs on this thread next, and everybody waits for it; what is left of this one can wait.
@@ -155,7 +155,7 @@ impl Pipeline {
         settler.settle(batch, |index| is_buried(verdicts.get(index), batch.get(index))).await?;
         crash_point(crash_points::AFTER_SETTLE);
         batons.settled.pass();
-        mark::count(lane, &verdicts);
+        mark::count(road.lane(), road.label(), &verdicts);
         Ok(())
     }
 

@@ -12,8 +12,7 @@ use super::map::{LINES_AT_ONCE_MAX, Share, lines_of, unreadable};
 use super::read::Event;
 use super::{Pipeline, PipelineError};
 use crate::domain::disposition::{Failure, Reason};
-use crate::intake::Lane;
-use crate::intake::turns::Turns;
+use crate::intake::turns::{Place, Turns};
 use crate::journal::{self, Committed, Item, PostError};
 use crate::outbox;
 use crate::platform::health::Part;
@@ -37,19 +36,19 @@ impl Pipeline {
     /// dropped in the middle.
     pub(super) async fn post(
         &self,
-        lane: Lane,
+        place: Place,
         shares: Vec<Share<'_>>,
         turn: Option<&ReplayTurn>,
         stop: &CancellationToken,
     ) -> Result<Committed, PipelineError> {
         let posted = join_all(shares.into_iter().map(async |share| {
             let prepared = match share.prepared {
-                Some(prepared) => self.post_prepared(lane, *prepared, turn, share.events.len()).await,
+                Some(prepared) => self.post_prepared(place, *prepared, turn, share.events.len()).await,
                 None => None,
             };
             let posted = match prepared {
                 Some(posted) => Ok(posted),
-                None => self.post_share(lane, &share.events, share.items, turn, stop).await,
+                None => self.post_share(place, &share.events, share.items, turn, stop).await,
             };
             (share.places, posted)
         }));
@@ -70,7 +69,7 @@ impl Pipeline {
     /// Posts a share, as often as it takes: stale books map again, an outage is sat out, poison is isolated.
     async fn post_share<'e>(
         &self,
-        lane: Lane,
+        place: Place,
         events: &[&'e Event<'e>],
         mut mapped: Option<Vec<Item<'e>>>,
         turn: Option<&ReplayTurn>,
@@ -84,26 +83,26 @@ impl Pipeline {
             };
             if events.len() > 1 && lines_of(&items) > LINES_AT_ONCE_MAX {
                 let second = items.split_off(events.len() / 2);
-                return self.post_halves(lane, events, [Some(items), Some(second)], turn, stop).await;
+                return self.post_halves(place, events, [Some(items), Some(second)], turn, stop).await;
             }
-            let (sqlstate, message) = match self.try_post(lane, items, turn, &mut outage, stop).await? {
+            let (sqlstate, message) = match self.try_post(place, items, turn, &mut outage, stop).await? {
                 Attempt::Done(posted) => return Ok(posted),
                 Attempt::Again => continue,
                 Attempt::Refused { sqlstate, message } => (sqlstate, message),
             };
             if let [event] = events {
                 let failure = Failure::new(Reason::DatabaseRefused, format!("SQLSTATE {sqlstate}: {message}"));
-                return self.post_refusal(lane, event, failure, turn, stop).await;
+                return self.post_refusal(place, event, failure, turn, stop).await;
             }
             // Somebody in here is refused. Halve until it is alone; the others are posted, in order.
-            return self.post_halves(lane, events, [None, None], turn, stop).await;
+            return self.post_halves(place, events, [None, None], turn, stop).await;
         }
     }
 
     /// Posts the halves of a share, one after the other, each as a share.
     async fn post_halves<'e>(
         &self,
-        lane: Lane,
+        place: Place,
         events: &[&'e Event<'e>],
         mapped: [Option<Vec<Item<'e>>>; 2],
         turn: Option<&ReplayTurn>,
@@ -113,8 +112,8 @@ impl Pipeline {
         let turns = turn.map(|turn| halved(turn, first));
         let (of_first, of_second) = (turns.as_ref().map(|turns| &turns.0), turns.as_ref().map(|turns| &turns.1));
         let [of_first_half, of_second_half] = mapped;
-        let mut posted = Box::pin(self.post_share(lane, first, of_first_half, of_first, stop)).await?;
-        let second = Box::pin(self.post_share(lane, second, of_second_half, of_second, stop)).await?;
+        let mut posted = Box::pin(self.post_share(place, first, of_first_half, of_first, stop)).await?;
+        let second = Box::pin(self.post_share(place, second, of_second_half, of_second, stop)).await?;
         posted.freed |= second.freed;
         posted.verdicts.extend(second.verdicts);
         posted.batches.extend(second.batches);
@@ -125,7 +124,7 @@ impl Pipeline {
     /// Writes down that PostgreSQL refuses an event. A refusal of that is trouble of the server's, to be sat out.
     async fn post_refusal(
         &self,
-        lane: Lane,
+        place: Place,
         event: &Event<'_>,
         failure: Failure,
         turn: Option<&ReplayTurn>,
@@ -134,7 +133,7 @@ impl Pipeline {
         let mut outage = Outage::new(self.poster.hold);
         loop {
             let item = unreadable(event, failure.clone(), &self.mapper.books.view());
-            match self.try_post(lane, vec![item], turn, &mut outage, stop).await? {
+            match self.try_post(place, vec![item], turn, &mut outage, stop).await? {
                 Attempt::Done(posted) => return Ok(posted),
                 Attempt::Again => {}
                 Attempt::Refused { sqlstate, message } => {
@@ -146,13 +145,13 @@ impl Pipeline {
 
     async fn try_post(
         &self,
-        lane: Lane,
+        place: Place,
         items: Vec<Item<'_>>,
         turn: Option<&ReplayTurn>,
         outage: &mut Outage,
         stop: &CancellationToken,
     ) -> Result<Attempt, PipelineError> {
-        let right = self.poster.turns.wait(lane, items.len()).await;
+        let right = self.poster.turns.wait(place, items.len()).await;
         let post = async |db: &mut PgConnection| journal::post(db, items, turn, outbox::properties_text).await;
         let posted = self.postgres.run(POST, post).await;
         // An outage is sat out without the right to post: another lane may have nothing to do with it.

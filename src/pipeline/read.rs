@@ -1,6 +1,7 @@
 //! Phase 1: a delivery becomes an event. Bytes enter; what they say leaves, or the reason why they cannot be read. Nothing is refused here that
 //! is not also written down.
 
+use std::sync::Arc;
 use std::sync::atomic::{AtomicI64, Ordering};
 
 use super::breath::Breath;
@@ -8,11 +9,12 @@ use super::message::{Message, WaitingMessage};
 use crate::domain::disposition::{Failure, Reason};
 use crate::domain::event::{Identity, InboundEvent, PROPERTIES_BYTES_MAX, RawMessage, Undecodable, decode};
 use crate::domain::ids::TenantId;
-use crate::domain::names::UNREADABLE_HEADER;
+use crate::domain::names::{TENANT_HEADER, UNREADABLE_HEADER};
 use crate::faults::crash_points;
 use crate::intake::Lane;
 use crate::intake::claim::Key;
 use crate::intake::publishers::Publishers;
+use crate::intake::roads::{Road, Strays};
 use crate::journal::Came;
 use crate::platform::amqp::Delivery;
 
@@ -36,16 +38,21 @@ impl Event<'_> {
 pub(super) struct Reader {
     pub default_tenant: Option<TenantId>,
     pub publishers: Publishers,
+    pub strays: Arc<Strays>,
     /// The number of times this process gave deliveries back because PostgreSQL was away: the broker counted that, we do not.
     pub forgiven: AtomicI64,
 }
 
 impl Reader {
     /// Reads a batch.
-    pub async fn read_all<'a>(&self, lane: Lane, batch: &'a [Delivery]) -> Vec<Event<'a>> {
+    pub async fn read_all<'a>(&self, road: &Road, batch: &'a [Delivery]) -> Vec<Event<'a>> {
         let (mut events, mut breath) = (Vec::with_capacity(batch.len()), Breath::default());
         for delivery in batch {
-            events.push(self.read(lane, delivery));
+            let event = self.read(road.lane(), delivery);
+            if let (true, Ok(read)) = (road.is_front_door(), &event.read) {
+                self.strays.look(&read.tenant_id, delivery.properties.header(TENANT_HEADER));
+            }
+            events.push(event);
             breath.after(delivery.body.len()).await;
         }
         events

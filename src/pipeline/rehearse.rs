@@ -29,6 +29,7 @@ impl Pipeline {
             default_tenant: TenantId::parse(&config.intake.default_tenant).ok(),
             // A wrong list stops the service; here nothing is decided by it.
             publishers: Publishers::parse(&config.intake.publishers).unwrap_or_default(),
+            strays: Arc::default(),
             handover: Arc::new(Handover::default()),
             health: Health::default(),
         };

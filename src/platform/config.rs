@@ -58,6 +58,7 @@ section!(Intake {
     hold_seconds: u64 = 180,
     default_tenant: String = String::new(),
     publishers: String = String::new(),
+    tenant_queues: String = String::new(),
 });
 section!(Retry {
     max_retries: u32 = 5,

@@ -1,6 +1,6 @@
-//! Every metric, once: its name, its unit, its meaning. Labels come from enums, so that their number is bounded.
+//! Every metric, once: its name, its unit, its meaning. Labels come from enums, and tenants' from the configuration, so that their number is bounded.
 
-use metrics::{Unit, counter, describe_counter, describe_gauge, describe_histogram, gauge, histogram};
+use metrics::{Label, Unit, counter, describe_counter, describe_gauge, describe_histogram, gauge, histogram};
 use metrics_exporter_prometheus::{Matcher, PrometheusBuilder, PrometheusHandle};
 use std::time::Duration;
 
@@ -9,6 +9,9 @@ pub const INTAKE_REJECTED: &str = "fis_intake_rejected_total";
 pub const INTAKE_HELD: &str = "fis_intake_held_total";
 pub const INTAKE_BATCH_EVENTS: &str = "fis_intake_batch_events";
 pub const INTAKE_PREFETCH: &str = "fis_intake_prefetch_events";
+pub const INTAKE_LIMIT: &str = "fis_intake_limit_events";
+pub const INTAKE_LIMITED: &str = "fis_intake_limited_seconds_total";
+pub const INTAKE_STRAYS: &str = "fis_intake_strays_total";
 pub const INTAKE_REDIS_AWAY: &str = "fis_intake_redis_away_total";
 pub const JOURNAL_POST_SECONDS: &str = "fis_journal_post_seconds";
 pub const JOURNAL_DRAFTS: &str = "fis_journal_drafts_total";
@@ -38,7 +41,10 @@ pub fn install() -> Result<PrometheusHandle, String> {
         .set_buckets_for_metric(Matcher::Suffix("_seconds".to_owned()), &SECONDS)
         .and_then(|builder| builder.set_buckets_for_metric(Matcher::Full(INTAKE_BATCH_EVENTS.to_owned()), &EVENTS));
     let handle = builder.and_then(PrometheusBuilder::install_recorder).map_err(|error| error.to_string())?;
-    describe_counter!(INTAKE_DELIVERIES, "Deliveries settled, by lane and outcome");
+    describe_counter!(INTAKE_DELIVERIES, "Deliveries settled, by lane and outcome, and by tenant where it has a queue");
+    describe_gauge!(INTAKE_LIMIT, "Events a second that this instance takes of a tenant");
+    describe_counter!(INTAKE_LIMITED, Unit::Seconds, "Time for which a tenant's queue waited for its limit");
+    describe_counter!(INTAKE_STRAYS, "Events that came by the front door though their tenant has a queue");
     describe_counter!(INTAKE_REJECTED, "Events rejected, by reason");
     describe_counter!(INTAKE_HELD, "Events held, by reason");
     describe_histogram!(INTAKE_BATCH_EVENTS, "Events in a batch");
@@ -59,7 +65,7 @@ pub fn install() -> Result<PrometheusHandle, String> {
         PARKING_PARKED,
         "Messages taken from the dead-letter queue, by whether the pipeline had recorded them"
     );
-    describe_gauge!(INTAKE_PREFETCH, Unit::Count, "Deliveries that the broker may send ahead, by lane");
+    describe_gauge!(INTAKE_PREFETCH, Unit::Count, "Deliveries that the broker may send ahead, by lane and tenant");
     describe_gauge!(PARKING_OPEN, "Dead letters that are parked or on their way back, by reason");
     describe_gauge!(PARKING_OPEN_MONEY, "What they say they are worth, by currency");
     describe_gauge!(PARKING_OLDEST, Unit::Seconds, "Age of the oldest open dead letter");
@@ -67,8 +73,28 @@ pub fn install() -> Result<PrometheusHandle, String> {
     Ok(handle)
 }
 
-pub fn deliveries(lane: &'static str, outcome: &'static str, count: u64) {
-    counter!(INTAKE_DELIVERIES, "lane" => lane, "outcome" => outcome).increment(count);
+/// The lane of a queue, and its tenant where the queue is a tenant's own.
+fn road(lane: &'static str, tenant: Option<&str>) -> Vec<Label> {
+    let tenant = tenant.map(|tenant| Label::new("tenant", tenant.to_owned()));
+    std::iter::once(Label::new("lane", lane)).chain(tenant).collect()
+}
+
+pub fn deliveries(lane: &'static str, tenant: Option<&str>, outcome: &'static str, count: u64) {
+    let mut labels = road(lane, tenant);
+    labels.push(Label::new("outcome", outcome));
+    counter!(INTAKE_DELIVERIES, labels).increment(count);
+}
+
+pub fn limit(tenant: &str, per_second: u32) {
+    gauge!(INTAKE_LIMIT, "tenant" => tenant.to_owned()).set(per_second);
+}
+
+pub fn limited(tenant: &str, seconds: u64) {
+    counter!(INTAKE_LIMITED, "tenant" => tenant.to_owned()).increment(seconds);
+}
+
+pub fn stray(tenant: &str) {
+    counter!(INTAKE_STRAYS, "tenant" => tenant.to_owned()).increment(1);
 }
 
 pub fn rejected(reason: &'static str) {
@@ -83,8 +109,8 @@ pub fn batch(events: usize) {
     histogram!(INTAKE_BATCH_EVENTS).record(u32::try_from(events).unwrap_or(u32::MAX));
 }
 
-pub fn prefetch(lane: &'static str, bound: u16) {
-    gauge!(INTAKE_PREFETCH, "lane" => lane).set(bound);
+pub fn prefetch(lane: &'static str, tenant: Option<&str>, bound: u16) {
+    gauge!(INTAKE_PREFETCH, road(lane, tenant)).set(bound);
 }
 
 pub fn redis_away() {

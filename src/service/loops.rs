@@ -9,15 +9,15 @@ use rust_decimal::prelude::ToPrimitive;
 use tokio::task::JoinSet;
 use tokio_util::sync::CancellationToken;
 
-use super::wait;
+use super::{Parts, wait};
 use crate::domain::disposition::Reason;
-use crate::intake::Lane;
+use crate::intake::roads::Road;
 use crate::journal::books::BooksError;
 use crate::parking::seal::{self, Sealed};
 use crate::pipeline::{Edges, Inbox, InboxError, Pipeline, PipelineError};
-use crate::platform::amqp::{AmqpError, Connection, Consumer, Limits, Prefetch, Receiver};
+use crate::platform::amqp::{AmqpError, Connection, Consumer, Limits, Prefetch, Receiver, ReplyCode};
 use crate::platform::config::{self, Config};
-use crate::platform::health::{Health, Part};
+use crate::platform::health::Part;
 use crate::platform::metrics;
 use crate::platform::postgres::Work;
 use crate::platform::time::{self, Backoff};
@@ -137,14 +137,15 @@ fn tell_letters(open: &[OpenLetters], currencies: &mut BTreeSet<String>) {
     metrics::oldest_letter(oldest.map_or(0, |oldest| (time::now() - oldest).num_seconds()));
 }
 
-/// Consumes all lanes on one connection, apart from the one that publishes: an alarm that blocks publishing must not block
+/// Consumes all roads on one connection, apart from the one that publishes: an alarm that blocks publishing must not block
 /// acknowledgements. Any loss ends the whole session, and a new one is built only when PostgreSQL answers.
-pub async fn intake(config: &Config, edges: &Edges, pipeline: &Arc<Pipeline>, stop: &CancellationToken) {
+pub async fn intake(config: &Config, parts: &Parts, stop: &CancellationToken) {
+    let Parts { edges, pipeline, .. } = parts;
     let mut backoff = Backoff::new(Duration::from_millis(200), SESSION_BACKOFF_MAX);
     loop {
         let begun = Instant::now();
         match edges.postgres.run(PROBE_WORK, ledger::probe).await {
-            Ok(()) => match session(config, pipeline, &edges.health, stop).await {
+            Ok(()) => match session(config, parts, stop).await {
                 Ok(()) => return,
                 Err(PipelineError::Stopped) if stop.is_cancelled() => return,
                 Err(error) => {
@@ -182,14 +183,10 @@ pub async fn inbox(edges: &Edges, pipeline: &Arc<Pipeline>, stop: &CancellationT
     }
 }
 
-async fn session(
-    config: &Config,
-    pipeline: &Arc<Pipeline>,
-    health: &Health,
-    stop: &CancellationToken,
-) -> Result<(), PipelineError> {
+async fn session(config: &Config, parts: &Parts, stop: &CancellationToken) -> Result<(), PipelineError> {
+    let (pipeline, health) = (&parts.pipeline, &parts.edges.health);
     let connection = Connection::open(&config.amqp, "fis intake").await?;
-    let receivers = match receivers(&connection, &config.intake).await {
+    let receivers = match receivers(&connection, &config.intake, &parts.roads).await {
         Ok(receivers) => receivers,
         Err(error) => {
             connection.close().await;
@@ -199,10 +196,10 @@ async fn session(
     // One lane's loss ends the others: they finish the batch in hand and find their channel gone.
     let session_stop = stop.child_token();
     let mut lanes = JoinSet::new();
-    for (lane, mut receiver) in receivers {
+    for (road, mut receiver) in receivers {
         let (pipeline, stop) = (Arc::clone(pipeline), session_stop.clone());
         lanes.spawn(async move {
-            let end = pipeline.follow(lane, &mut receiver, &stop).await;
+            let end = pipeline.follow(&road, &mut receiver, &stop).await;
             stop.cancel();
             (end, receiver)
         });
@@ -235,13 +232,38 @@ async fn session(
     end
 }
 
-/// A receiver for each lane. All are opened before the first starts: a lane that is at work must not be dropped in the middle of a transaction.
-async fn receivers(connection: &Connection, config: &config::Intake) -> Result<Vec<(Lane, Receiver)>, AmqpError> {
-    let mut receivers = Vec::with_capacity(Lane::CONSUMED.len());
-    for (lane, queue) in Lane::CONSUMED.into_iter().filter_map(|lane| Some((lane, lane.queue()?))) {
-        let prefetch = Prefetch::new(config);
-        let consumer = Consumer::open(connection, queue, prefetch.now()).await?;
-        receivers.push((lane, Receiver::new(consumer, Limits::new(config)).adapting(prefetch)));
+/// A receiver for each road. All are opened before the first starts: one that is at work must not be dropped in the middle of a transaction.
+async fn receivers(
+    connection: &Connection,
+    config: &config::Intake,
+    roads: &[Arc<Road>],
+) -> Result<Vec<(Arc<Road>, Receiver)>, AmqpError> {
+    let mut receivers = Vec::with_capacity(roads.len());
+    for road in roads {
+        if !is_there(connection, road).await? {
+            continue;
+        }
+        let most = road.prefetch_max();
+        let (prefetch, prefetch_max) = (config.prefetch.min(most), config.prefetch_max.min(most));
+        let prefetch = Prefetch::new(&config::Intake { prefetch, prefetch_max, ..config.clone() });
+        let consumer = Consumer::open(connection, &road.queue, prefetch.now()).await?;
+        receivers.push((Arc::clone(road), Receiver::new(consumer, Limits::new(config)).adapting(prefetch)));
+        if let (Some(limit), Some(tenant)) = (&road.limit, road.label()) {
+            metrics::limit(tenant, limit.per_second.get());
+            metrics::limited(tenant, 0);
+        }
     }
     Ok(receivers)
+}
+
+/// A queue that is left over may have been deleted; any other is needed, and whoever opens it learns that it is missing.
+async fn is_there(connection: &Connection, road: &Road) -> Result<bool, AmqpError> {
+    if !road.is_left_over {
+        return Ok(true);
+    }
+    match connection.ready_count(&road.queue).await {
+        Ok(_) => Ok(true),
+        Err(AmqpError::Broker { code: Some(ReplyCode::NotFound), .. }) => Ok(false),
+        Err(error) => Err(error),
+    }
 }

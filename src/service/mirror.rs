@@ -13,9 +13,8 @@ use crate::platform::config::Config;
 ///
 /// # Errors
 /// A setting cannot be meant.
-pub(super) fn settings(config: &Config) -> Result<Option<MirrorSettings>, ServiceError> {
-    let topology = Topology::embedded().map_err(|error| ServiceError::Topology(error.to_string()))?;
-    MirrorSettings::of(&config.outbox.mirror, &topology)
+pub(super) fn settings(config: &Config, topology: &Topology) -> Result<Option<MirrorSettings>, ServiceError> {
+    MirrorSettings::of(&config.outbox.mirror, topology)
         .map_err(|wrong| ServiceError::Setting { name: wrong.name, reason: wrong.reason })
 }
 

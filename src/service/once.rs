@@ -5,13 +5,12 @@ use std::time::Duration;
 
 use tokio_util::sync::CancellationToken;
 
-use super::wait;
+use super::{Parts, wait};
 use crate::domain::names::DEAD_LETTER_QUEUE;
-use crate::intake::Lane;
-use crate::pipeline::{Pipeline, inbox};
+use crate::pipeline::inbox;
 use crate::platform::amqp::{AmqpError, Connection};
 use crate::platform::config::Config;
-use crate::platform::postgres::{Postgres, Work};
+use crate::platform::postgres::Work;
 use crate::store::outbox;
 
 const LOOK: Duration = Duration::from_millis(100);
@@ -20,11 +19,11 @@ const LOOK: Duration = Duration::from_millis(100);
 const QUIET_LOOKS: u32 = 5;
 
 /// Returns when everything is done, or at `stop`.
-pub async fn drained(config: &Config, postgres: &Postgres, pipeline: &Pipeline, stop: &CancellationToken) {
+pub(super) async fn drained(config: &Config, parts: &Parts, stop: &CancellationToken) {
     let mut quiet = 0;
     let mut connection = None;
     while quiet < QUIET_LOOKS && !wait(LOOK, stop).await {
-        match is_quiet(config, postgres, pipeline, &mut connection).await {
+        match is_quiet(config, parts, &mut connection).await {
             Ok(true) => quiet += 1,
             Ok(false) => quiet = 0,
             Err(why) => {
@@ -43,26 +42,21 @@ async fn close(connection: Option<Connection>) {
     }
 }
 
-async fn is_quiet(
-    config: &Config,
-    postgres: &Postgres,
-    pipeline: &Pipeline,
-    connection: &mut Option<Connection>,
-) -> Result<bool, String> {
+async fn is_quiet(config: &Config, parts: &Parts, connection: &mut Option<Connection>) -> Result<bool, String> {
     let text = |error: AmqpError| error.to_string();
     let connection = match connection {
         Some(connection) => connection,
         None => connection.insert(Connection::open(&config.amqp, "fis once").await.map_err(text)?),
     };
-    for queue in Lane::CONSUMED.into_iter().filter_map(Lane::queue).chain([DEAD_LETTER_QUEUE]) {
+    for queue in parts.roads.iter().map(|road| road.queue.as_str()).chain([DEAD_LETTER_QUEUE]) {
         if connection.ready_count(queue).await.map_err(text)? > 0 {
             return Ok(false);
         }
     }
-    if pipeline.in_hand() > 0 {
+    if parts.pipeline.in_hand() > 0 {
         return Ok(false);
     }
-    let work = Work::of("service.once");
+    let (work, postgres) = (Work::of("service.once"), &parts.edges.postgres);
     let text = |error: sqlx::Error| error.to_string();
     Ok(postgres.run(work, async |db| inbox::is_empty(db).await).await.map_err(text)?
         && postgres.run(work, outbox::backlog).await.map_err(text)?.pending == 0)

@@ -43,6 +43,7 @@ mod rights_broker;
 mod schema;
 mod tampering;
 mod tampering_log;
+mod tenant_queues;
 mod tie_out;
 mod tls;
 mod topology;

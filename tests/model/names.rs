@@ -1,11 +1,13 @@
 //! The broker's names in the documents: a reader who binds a queue by what a page says must get every message. Every `fis.…` of a
-//! page is an exchange, a queue or a binding of `topology/definitions.json`, an outbound kind, also with a tenant, one of the owners' queues, or
-//! the exchange that says whose the virtual host is.
+//! page is an exchange, a queue or a binding of `topology/definitions.json`, an object of tenants' own queues, an outbound kind, also with a tenant,
+//! one of the owners' queues, or the exchange that says whose the virtual host is.
 
 use std::collections::BTreeSet;
 
 use fis::domain::names::{LEDGER_EXCHANGE, MIRROR_OWNER_QUEUE, RELAY_OWNER_QUEUE};
 use fis::domain::outbound::{OutboundKind, key_of_tenant};
+use fis::intake::tenant_queues::TenantQueues;
+use fis::platform::amqp::topology::Topology;
 
 use crate::{project_file, read};
 
@@ -28,6 +30,9 @@ fn known() -> BTreeSet<String> {
     // The tenant of the pages' examples.
     known.extend(OutboundKind::ALL.map(|kind| key_of_tenant(kind.routing_key(), "acme")));
     known.extend(OWNERS.map(str::to_owned));
+    let tenants = TenantQueues::parse("acme").unwrap().laid_over(Topology::embedded().unwrap());
+    known.extend(tenants.exchanges.into_iter().map(|exchange| exchange.name));
+    known.extend(tenants.queues.into_iter().map(|queue| queue.name));
     known
 }
 

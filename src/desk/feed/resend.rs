@@ -7,7 +7,7 @@ use super::super::log_act;
 use super::stopped::{ResendCause, ResendStopped};
 use crate::desk::{Desk, DeskError};
 use crate::domain::ids::TenantId;
-use crate::domain::names::{DEAD_LETTER_QUEUE, DOMAIN_EXCHANGE};
+use crate::domain::names::{DEAD_LETTER_QUEUE, DOMAIN_EXCHANGE, TENANT_QUEUES};
 use crate::domain::operator::Operator;
 use crate::intake::Lane;
 use crate::outbox::{TenantKeys, journal_message};
@@ -32,11 +32,11 @@ impl ReaderQueue {
         if name.is_empty() || name.len() > NAME_BYTES_MAX {
             return invalid(format!("a queue's name has 1 to {NAME_BYTES_MAX} bytes"));
         }
-        let ours = Lane::CONSUMED.into_iter().filter_map(Lane::queue).chain([DEAD_LETTER_QUEUE]);
-        match ours.into_iter().find(|own| *own == name) {
-            Some(own) => invalid(format!("{own} is where fis takes events from, not where readers are")),
-            None => Ok(Self(name.to_owned())),
+        let mut ours = Lane::CONSUMED.into_iter().filter_map(Lane::queue).chain([DEAD_LETTER_QUEUE]);
+        if ours.any(|own| own == name) || name.starts_with(TENANT_QUEUES) {
+            return invalid(format!("{name} is where fis takes events from, not where readers are"));
         }
+        Ok(Self(name.to_owned()))
     }
 }
 

@@ -163,7 +163,7 @@ impl Pipeline {
         }
         let mut posted = match posted {
             Some(posted) => posted,
-            None => self.post(Lane::Inbox, shares, batch.turn.as_ref(), stop).await?,
+            None => self.post(Lane::Inbox.into(), shares, batch.turn.as_ref(), stop).await?,
         };
         prepared.pass();
         posting.pass();
@@ -173,7 +173,7 @@ impl Pipeline {
             self.due.notify_one();
         }
         self.mark(&ledger, is_same_ledger, &events, &posted).await;
-        mark::count(Lane::Inbox, &posted.verdicts);
+        mark::count(Lane::Inbox, None, &posted.verdicts);
         Ok(())
     }
 

@@ -15,7 +15,7 @@ use super::address;
 use super::link::Link;
 use super::management::Management;
 use super::message::short;
-use super::topology::{Applied, Belongs, Finding, Topology, TopologyError, apply, check, take};
+use super::topology::{Applied, Belongs, Finding, Topology, TopologyError, apply, check, sweep, take};
 use super::transport;
 use super::within;
 use crate::platform::config;
@@ -147,6 +147,18 @@ impl Connection {
     /// The broker is away or refuses.
     pub async fn apply_topology(&self, topology: &Topology) -> Result<Vec<Applied>, TopologyError> {
         apply(topology, &self.link).await
+    }
+
+    /// Takes bindings away that are left over; see `topology::sweep`.
+    ///
+    /// # Errors
+    /// The broker is away or refuses.
+    pub async fn sweep_topology(
+        &self,
+        topology: &Topology,
+        management: &Management,
+    ) -> Result<Vec<Applied>, TopologyError> {
+        sweep(topology, &self.link, management).await
     }
 
     /// Compares the broker with the topology; see `topology::check`.

@@ -48,6 +48,11 @@ pub struct QueueCounts {
 }
 
 #[derive(Deserialize)]
+struct NameRow {
+    name: String,
+}
+
+#[derive(Deserialize)]
 struct CountsRow {
     // Statistics: absent until the queue has reported for the first time.
     messages_ready: Option<u64>,
@@ -130,6 +135,12 @@ impl Management {
         let row: CountsRow = self.get_json(&self.object_path("queues", queue)).await?;
         let counts = row.messages_ready.zip(row.messages_unacknowledged);
         Ok(counts.map(|(ready, unacked)| QueueCounts { ready, unacked }))
+    }
+
+    /// The names of the queues that begin so.
+    pub async fn queue_names(&self, beginning: &str) -> Result<Vec<String>, ManagementError> {
+        let rows: Vec<NameRow> = self.get_json(&format!("{}?columns=name", self.list_path("queues"))).await?;
+        Ok(rows.into_iter().map(|row| row.name).filter(|name| name.starts_with(beginning)).collect())
     }
 
     /// Asks one node after the other until one answers, whatever it says.

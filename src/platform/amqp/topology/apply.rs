@@ -6,15 +6,19 @@
 //! 1. the dead-letter exchange, its queue, their binding: no lane is ever without the place its dead letters go;
 //! 2. all other queues;
 //! 3. each other exchange with its bindings right behind it, so that a publisher who finds the exchange finds it
-//!    connected, but for the moment between the two.
+//!    connected, but for the moment between the two; an exchange that leads to another one comes after that one;
+//! 4. the bindings of a former topology are taken away, and only where everything before is sound: in between a message
+//!    may arrive twice.
 
 use serde::Serialize;
 
 use super::{
-    super::{ReplyCode, link::Link},
+    super::{ReplyCode, link::Link, management::Management},
     Topology, TopologyError,
+    check::told,
     definitions::{Binding, Exchange, Queue},
     judge::{Difference, facts, judge_exchange, judge_queue},
+    managed,
     probe::{self, Sight},
     refusal::Refusal,
     remedy,
@@ -38,6 +42,12 @@ pub enum Outcome {
     Present,
     /// The binding is there; AMQP does not tell whether it was before.
     Bound,
+    /// The binding is not there; AMQP does not tell whether it was before.
+    Unbound,
+    /// The binding of a former topology was left: something that takes its place is not right yet.
+    Kept,
+    /// Whether something is left over could not be seen.
+    Unseen { why: String },
     /// The object was there and is different; it was left alone.
     Differs { expected: String, found: String, remedy: String },
 }
@@ -54,14 +64,58 @@ pub enum Step<'a> {
 pub async fn apply(topology: &Topology, link: &Link) -> Result<Vec<Applied>, TopologyError> {
     let vhost = link.status().vhost().to_string();
     let mut applied = Vec::new();
+    let mut is_sound = true;
     for step in declaration_order(topology) {
-        applied.push(match step {
+        let (one, is_lossy) = match step {
             Step::Exchange(exchange) => apply_exchange(link, exchange).await?,
             Step::Queue(queue) => apply_queue(topology, link, &vhost, queue).await?,
             Step::Binding(binding) => apply_binding(link, binding).await?,
-        });
+        };
+        applied.push(one);
+        is_sound &= !is_lossy;
+    }
+    for former in &topology.former {
+        applied.extend(take_away(link, &former.binding, is_sound).await?);
     }
     Ok(applied)
+}
+
+/// Takes bindings away that an exchange of ours still has and the topology does not name. Only the management API lists them.
+pub async fn sweep(topology: &Topology, link: &Link, management: &Management) -> Result<Vec<Applied>, TopologyError> {
+    if topology.closed.is_empty() {
+        return Ok(Vec::new());
+    }
+    let rows = match managed::read_bindings(management).await {
+        Ok(rows) => rows,
+        Err(error) => {
+            let unseen = |name: &String| Applied {
+                object: format!("bindings of exchange {name}"),
+                outcome: Outcome::Unseen { why: told(&error) },
+            };
+            return Ok(topology.closed.iter().map(unseen).collect());
+        }
+    };
+    let mut swept = Vec::new();
+    for row in rows.into_iter().filter(|row| topology.is_left_over(row)) {
+        swept.extend(take_away(link, &row.into_binding(&topology.vhost), true).await?);
+    }
+    Ok(swept)
+}
+
+/// Nothing to tell where one of its exchanges does not exist.
+async fn take_away(link: &Link, binding: &Binding, is_sound: bool) -> Result<Option<Applied>, TopologyError> {
+    let is_there = async |exchange: &str| Ok(wire::exchange_exists(link, exchange).await?.is_ok());
+    if !is_there(&binding.source).await? || (binding.is_to_exchange() && !is_there(&binding.destination).await?) {
+        return Ok(None);
+    }
+    let object = binding.object();
+    if !is_sound {
+        return Ok(Some(Applied { object, outcome: Outcome::Kept }));
+    }
+    match wire::unbind(link, binding).await? {
+        Ok(()) => Ok(Some(Applied { object, outcome: Outcome::Unbound })),
+        Err(refusal) => Err(refused(object, refusal)),
+    }
 }
 
 /// Pure: the order of declaration.
@@ -83,22 +137,39 @@ pub fn declaration_order(topology: &Topology) -> Vec<Step<'_>> {
             steps.push(Step::Queue(queue));
         }
     }
-    for exchange in others {
+    for exchange in downstream_first(topology, others) {
         steps.push(Step::Exchange(exchange));
         steps.extend(bindings_of(topology, exchange).map(Step::Binding));
     }
     steps
 }
 
+/// Exchanges in such an order that whatever one leads to stands before it. Of exchanges in a circle the order is that of the file.
+fn downstream_first<'a>(topology: &'a Topology, mut left: Vec<&'a Exchange>) -> Vec<&'a Exchange> {
+    let mut ordered = Vec::with_capacity(left.len());
+    while !left.is_empty() {
+        let waits = |exchange: &Exchange| left.iter().any(|other| leads_to(topology, exchange, &other.name));
+        let next = left.iter().position(|exchange| !waits(exchange)).unwrap_or(0);
+        ordered.push(left.remove(next));
+    }
+    ordered
+}
+
+fn leads_to(topology: &Topology, exchange: &Exchange, other: &str) -> bool {
+    let is_bound = |binding: &Binding| binding.is_to_exchange() && binding.destination == other;
+    exchange.alternate() == Some(other) || bindings_of(topology, exchange).any(is_bound)
+}
+
 fn bindings_of<'a>(topology: &'a Topology, exchange: &'a Exchange) -> impl Iterator<Item = &'a Binding> {
     topology.bindings.iter().filter(|binding| binding.source == exchange.name)
 }
 
-async fn apply_exchange(link: &Link, exchange: &Exchange) -> Result<Applied, TopologyError> {
+/// What became of it, and whether messages can be lost by it.
+async fn apply_exchange(link: &Link, exchange: &Exchange) -> Result<(Applied, bool), TopologyError> {
     let object = exchange.object();
     let before = wire::exchange_exists(link, &exchange.name).await?;
     let refusal = match wire::declare_exchange(link, exchange).await? {
-        Ok(()) => return Ok(Applied::alike(object, before.is_ok())),
+        Ok(()) => return Ok((Applied::alike(object, before.is_ok()), false)),
         Err(refusal) => refusal,
     };
     let sight = match is_difference(&refusal) {
@@ -110,14 +181,20 @@ async fn apply_exchange(link: &Link, exchange: &Exchange) -> Result<Applied, Top
     };
     let differences = judge_exchange(exchange, &state);
     let remedy = remedy::recreate_exchange(&exchange.name);
-    Ok(Applied::different(object, &differences, remedy))
+    let is_lossy = differences.iter().any(Difference::is_lossy);
+    Ok((Applied::different(object, &differences, remedy), is_lossy))
 }
 
-async fn apply_queue(topology: &Topology, link: &Link, vhost: &str, queue: &Queue) -> Result<Applied, TopologyError> {
+async fn apply_queue(
+    topology: &Topology,
+    link: &Link,
+    vhost: &str,
+    queue: &Queue,
+) -> Result<(Applied, bool), TopologyError> {
     let object = queue.object();
     let before = wire::queue_exists(link, &queue.name).await?;
     let refusal = match wire::declare_queue(link, queue).await? {
-        Ok(()) => return Ok(Applied::alike(object, before.is_ok())),
+        Ok(()) => return Ok((Applied::alike(object, before.is_ok()), false)),
         Err(refusal) => refusal,
     };
     let sight = match is_difference(&refusal) {
@@ -136,22 +213,22 @@ async fn apply_queue(topology: &Topology, link: &Link, vhost: &str, queue: &Queu
         let heal = remedy::lossy_queue(vhost, queue, role, &state, &lossy);
         format!("{heal}\nunless a policy has done it already: {}", remedy::CHECK)
     };
-    Ok(Applied::different(object, &differences, remedy))
+    Ok((Applied::different(object, &differences, remedy), !lossy.is_empty()))
 }
 
-async fn apply_binding(link: &Link, binding: &Binding) -> Result<Applied, TopologyError> {
+async fn apply_binding(link: &Link, binding: &Binding) -> Result<(Applied, bool), TopologyError> {
     let object = binding.object();
     let outcome = match wire::bind(link, binding).await? {
-        Ok(()) => Outcome::Bound,
+        Ok(()) => return Ok((Applied { object, outcome: Outcome::Bound }, false)),
         // The queue is somebody's own. That has been told with the queue; the other bindings must not suffer.
         Err(refusal) if is_difference(&refusal) => Outcome::Differs {
             expected: "exists".to_owned(),
             found: refusal.text,
-            remedy: format!("put queue {} right first", binding.destination),
+            remedy: format!("put {} {} right first", binding.destination_type, binding.destination),
         },
         Err(refusal) => return Err(refused(object, refusal)),
     };
-    Ok(Applied { object, outcome })
+    Ok((Applied { object, outcome }, true))
 }
 
 impl Applied {

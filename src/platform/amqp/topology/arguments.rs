@@ -24,6 +24,8 @@ pub mod keys {
     pub const X_MAX_LENGTH_BYTES: &str = "x-max-length-bytes";
     pub const X_MESSAGE_TTL: &str = "x-message-ttl";
     pub const X_EXPIRES: &str = "x-expires";
+    /// An argument of exchanges, which have no `x-` before theirs.
+    pub const ALTERNATE_EXCHANGE: &str = "alternate-exchange";
 
     /// The word a policy uses for an argument.
     pub fn in_policy(argument: &str) -> &str {

@@ -235,37 +235,52 @@ impl<'a> Checked<'a> {
 
 /// Pure: which bindings are missing, and which lead into our queues without being ours.
 fn compare_bindings(topology: &Topology, expected: &[&Binding], rows: &[BindingRow]) -> Vec<Finding> {
-    let is = |binding: &Binding, row: &BindingRow| {
-        row.source == binding.source
-            && row.destination == binding.destination
-            && row.destination_type == binding.destination_type
-            && row.routing_key == binding.routing_key
-    };
-    let missing = expected.iter().filter(|binding| !rows.iter().any(|row| is(binding, row))).map(|binding| Finding {
+    let missing = expected.iter().filter(|binding| !rows.iter().any(|row| row.is(binding))).map(|binding| Finding {
         object: binding.object(),
         expected: "exists".to_owned(),
         found: "none".to_owned(),
         remedy: remedy::APPLY.to_owned(),
         severity: Severity::Lossy,
     });
-    let extra = rows
-        .iter()
-        // Every queue is bound to the default exchange, whose name is empty.
-        .filter(|row| !row.source.is_empty() && row.destination_type == "queue")
-        .filter(|row| topology.queue(&row.destination).is_some())
-        .filter(|row| !topology.bindings.iter().any(|binding| is(binding, row)))
-        .map(|row| Finding {
-            object: format!("binding {} -> {} with key {}", row.source, row.destination, row.routing_key),
+    let former = |row: &BindingRow| topology.former.iter().find(|former| row.is(&former.binding));
+    let extra = rows.iter().filter_map(|row| {
+        let remedy = match former(row) {
+            Some(former) => former.remedy.clone(),
+            None if topology.is_left_over(row) => remedy::APPLY.to_owned(),
+            None if topology.is_strange(row) => "none needed; remove it if nobody knows it".to_owned(),
+            None => return None,
+        };
+        Some(Finding {
+            object: row.clone().into_binding(&topology.vhost).object(),
             expected: "none".to_owned(),
             found: "exists".to_owned(),
-            remedy: "none needed; remove it if nobody knows it".to_owned(),
+            remedy,
             severity: Severity::Differs,
-        });
+        })
+    });
     missing.chain(extra).collect()
 }
 
+impl Topology {
+    /// True for a binding of an exchange that only this topology binds to, and that it does not name.
+    pub(super) fn is_left_over(&self, row: &BindingRow) -> bool {
+        self.closed.contains(&row.source) && !self.names(row)
+    }
+
+    /// True for a binding that somebody else has made to one of our queues. Every queue is bound to the default exchange, whose
+    /// name is empty.
+    fn is_strange(&self, row: &BindingRow) -> bool {
+        let is_into_ours = row.destination_type == "queue" && self.queue(&row.destination).is_some();
+        !row.source.is_empty() && is_into_ours && !self.names(row)
+    }
+
+    fn names(&self, row: &BindingRow) -> bool {
+        self.bindings.iter().any(|binding| row.is(binding))
+    }
+}
+
 /// An error with its causes, on one line.
-fn told(error: &dyn Error) -> String {
+pub(super) fn told(error: &dyn Error) -> String {
     let mut text = error.to_string();
     let mut cause = error.source();
     while let Some(error) = cause {

@@ -19,6 +19,18 @@ pub struct Topology {
     pub exchanges: Vec<Exchange>,
     pub queues: Vec<Queue>,
     pub bindings: Vec<Binding>,
+    /// Bindings of another form of the topology. They go last, when everything that takes their place is there.
+    pub former: Vec<Former>,
+    /// Exchanges to which nobody binds but this topology: a binding that it does not name is left over.
+    pub closed: Vec<String>,
+}
+
+/// A binding that is not wanted any more.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Former {
+    pub binding: Binding,
+    /// For whoever finds the binding in force: what that means, and what to do.
+    pub remedy: String,
 }
 
 #[derive(Debug, Clone, PartialEq, Eq, Deserialize)]
@@ -110,8 +122,8 @@ impl Topology {
         let [vhost] = file.vhosts.as_slice() else {
             return Err(DefinitionsError::VhostCount { count: file.vhosts.len() });
         };
-        let topology =
-            Self { vhost: vhost.name.clone(), exchanges: file.exchanges, queues: file.queues, bindings: file.bindings };
+        let (vhost, exchanges, queues, bindings) = (vhost.name.clone(), file.exchanges, file.queues, file.bindings);
+        let topology = Self { vhost, exchanges, queues, bindings, former: Vec::new(), closed: Vec::new() };
         topology.assert_one_vhost()?;
         topology.assert_names_resolve()?;
         topology.assert_declarable()?;
@@ -163,7 +175,7 @@ impl Topology {
 
     fn assert_names_resolve(&self) -> Result<(), DefinitionsError> {
         for binding in &self.bindings {
-            // Only bindings to queues: nothing here needs an exchange behind an exchange.
+            // Only bindings to queues: nothing in the file needs an exchange behind an exchange.
             let queue_known = binding.destination_type == "queue" && self.queue(&binding.destination).is_some();
             let missing = match (self.exchange(&binding.source), queue_known) {
                 (Some(_), true) => continue,
@@ -211,6 +223,14 @@ impl Exchange {
     pub fn object(&self) -> String {
         format!("exchange {}", self.name)
     }
+
+    /// The exchange that gets what no binding of this one takes.
+    pub fn alternate(&self) -> Option<&str> {
+        match self.arguments.get(keys::ALTERNATE_EXCHANGE) {
+            Some(Argument::Text(name)) => Some(name),
+            Some(Argument::Flag(_) | Argument::Integer(_) | Argument::Other(_)) | None => None,
+        }
+    }
 }
 
 impl Queue {
@@ -232,6 +252,11 @@ impl Queue {
 }
 
 impl Binding {
+    /// True where messages go on to another exchange.
+    pub fn is_to_exchange(&self) -> bool {
+        self.destination_type == "exchange"
+    }
+
     pub fn object(&self) -> String {
         format!("binding {} -> {} with key {}", self.source, self.destination, self.routing_key)
     }

@@ -33,6 +33,12 @@ fn draw_exchange(topology: &Topology, exchange: &Exchange) -> String {
             text.push_str(&draw_keys(&bound, queue));
         }
     }
+    for onward in topology.bindings.iter().filter(|onward| onward.source == exchange.name && onward.is_to_exchange()) {
+        text.push_str(&format!("  {} ────▶ {}\n", onward.routing_key, onward.destination));
+    }
+    if let Some(alternate) = exchange.alternate() {
+        text.push_str(&format!("  all others ────▶ {alternate}\n"));
+    }
     text
 }
 

@@ -12,7 +12,7 @@ use tokio::time::{Instant, sleep};
 use super::{
     Topology,
     arguments::{Arguments, lenient_table},
-    definitions::Queue,
+    definitions::{Binding, Queue},
     policies::{Policies, Policy, Statistics},
     state::{ExchangeState, PolicyState, QueueState, Series},
 };
@@ -38,6 +38,24 @@ pub struct BindingRow {
     pub destination: String,
     pub destination_type: String,
     pub routing_key: String,
+    #[serde(deserialize_with = "lenient_table")]
+    pub arguments: Arguments,
+}
+
+impl BindingRow {
+    /// Tells whether this is the binding. RabbitMQ keeps two that differ in their arguments apart.
+    pub fn is(&self, binding: &Binding) -> bool {
+        self.source == binding.source
+            && self.destination == binding.destination
+            && self.destination_type == binding.destination_type
+            && self.routing_key == binding.routing_key
+            && self.arguments == binding.arguments
+    }
+
+    pub fn into_binding(self, vhost: &str) -> Binding {
+        let Self { source, destination, destination_type, routing_key, arguments } = self;
+        Binding { source, vhost: vhost.to_owned(), destination, destination_type, routing_key, arguments }
+    }
 }
 
 #[derive(Deserialize)]
@@ -92,8 +110,13 @@ pub async fn look(topology: &Topology, management: &Management) -> Result<View, 
             queues.insert(queue.name.clone(), state);
         }
     }
-    let bindings = management.get_json(&management.list_path("bindings")).await?;
+    let bindings = read_bindings(management).await?;
     Ok(View { series: Series::of_version(&overview.rabbitmq_version), exchanges, queues, bindings })
+}
+
+/// All bindings of the virtual host.
+pub async fn read_bindings(management: &Management) -> Result<Vec<BindingRow>, ManagementError> {
+    management.get_json(&management.list_path("bindings")).await
 }
 
 async fn read_policies(management: &Management) -> Result<Policies, ManagementError> {

@@ -38,11 +38,11 @@ mod report;
 mod state;
 mod wire;
 
-pub use apply::{Applied, Outcome, Step, apply, declaration_order};
+pub use apply::{Applied, Outcome, Step, apply, declaration_order, sweep};
 pub use arguments::{Argument, Arguments};
 pub use belonging::{Belongs, take};
 pub use check::check;
-pub use definitions::{Binding, DEFINITIONS, DefinitionsError, Exchange, Queue, Role, Topology};
+pub use definitions::{Binding, DEFINITIONS, DefinitionsError, Exchange, Former, Queue, Role, Topology};
 pub use draw::draw;
 pub use remedy::SafePolicy;
 pub use report::{Finding, Severity, is_lossy, report};

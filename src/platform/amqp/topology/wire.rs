@@ -8,7 +8,9 @@ use std::{future::Future, time::Duration};
 
 use lapin::{
     Channel, ErrorKind, ExchangeKind,
-    options::{ExchangeDeclareOptions, QueueBindOptions, QueueDeclareOptions},
+    options::{
+        ExchangeBindOptions, ExchangeDeclareOptions, ExchangeUnbindOptions, QueueBindOptions, QueueDeclareOptions,
+    },
     protocol::AMQPErrorKind,
 };
 use tokio::time::timeout;
@@ -81,16 +83,30 @@ pub async fn declare_exchange(link: &Link, exchange: &Exchange) -> Result<Answer
 
 /// Binds; a binding that is already there is left as it is.
 pub async fn bind(link: &Link, binding: &Binding) -> Result<Answer, TopologyError> {
+    let Binding { source, destination, routing_key, arguments, .. } = binding;
+    let (to, from, key) = (destination.as_str().into(), source.as_str().into(), routing_key.as_str().into());
     ask(link, &binding.object(), async |channel| {
-        channel
-            .queue_bind(
-                binding.destination.as_str().into(),
-                binding.source.as_str().into(),
-                binding.routing_key.as_str().into(),
-                QueueBindOptions::default(),
-                field_table(&binding.arguments),
-            )
-            .await
+        let arguments = field_table(arguments);
+        if binding.is_to_exchange() {
+            channel.exchange_bind(to, from, key, ExchangeBindOptions::default(), arguments).await
+        } else {
+            channel.queue_bind(to, from, key, QueueBindOptions::default(), arguments).await
+        }
+    })
+    .await
+}
+
+/// Takes a binding away; where there is none, RabbitMQ says yes as well.
+pub async fn unbind(link: &Link, binding: &Binding) -> Result<Answer, TopologyError> {
+    let Binding { source, destination, routing_key, arguments, .. } = binding;
+    let (to, from, key) = (destination.as_str().into(), source.as_str().into(), routing_key.as_str().into());
+    ask(link, &binding.object(), async |channel| {
+        let arguments = field_table(arguments);
+        if binding.is_to_exchange() {
+            channel.exchange_unbind(to, from, key, ExchangeUnbindOptions::default(), arguments).await
+        } else {
+            channel.queue_unbind(to, from, key, arguments).await
+        }
     })
     .await
 }
