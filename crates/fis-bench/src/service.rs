@@ -35,7 +35,8 @@ impl Service {
             .env("FIS_AMQP_URL", config.amqp.url.expose())
             .env("FIS__AMQP__MANAGEMENT_URL", &config.amqp.management_url)
             .env("FIS_DATABASE_URL", config.database.url.expose())
-            .env("FIS_REDIS_URL", config.redis.url.expose());
+            .env("FIS_REDIS_URL", config.redis.url.expose())
+            .env("FIS__INTAKE__TENANT_QUEUES", &config.intake.tenant_queues);
         Self::spawn(command, log, keep).await
     }
 

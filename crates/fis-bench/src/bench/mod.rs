@@ -10,6 +10,7 @@ mod held;
 mod latency;
 mod long_runs;
 mod machine;
+mod neighbour;
 mod orders;
 mod peers;
 mod plot;
@@ -68,6 +69,9 @@ pub struct Bench {
     /// Also park, list, group and replay this many dead letters (minutes)
     #[arg(long, value_name = "N", num_args = 0..=1, default_missing_value = "232000", value_parser = clap::value_parser!(u32).range(1_000..=5_000_000))]
     letters: Option<u32>,
+    /// Also measure a tenant beside another one's backlog of this many events (minutes)
+    #[arg(long, value_name = "N", num_args = 0..=1, default_missing_value = "1000000", value_parser = clap::value_parser!(u32).range(1_000..=5_000_000))]
+    neighbour: Option<u32>,
     /// What other ledgers reach, beside these figures
     #[arg(long)]
     peers: bool,
@@ -104,6 +108,8 @@ enum Part {
     Outbox,
     /// As with --letters
     Dlq,
+    /// As with --neighbour, but a backlog of 200,000
+    Neighbour,
 }
 
 impl Part {
@@ -247,6 +253,11 @@ impl Bench {
                 results,
                 &["dlq_list_us", "dlq_groups_us", "dlq_filter_us", "dlq_live_alone_p99", "dlq_live_beside_p99"],
             );
+        }
+        if let Some(backlog) = size(Part::Neighbour, self.neighbour, 200_000) {
+            neighbour::measure(config, usize::try_from(backlog)?, results).await?;
+            tell(results, &["neighbour_own_drain", "neighbour_alone_p99", "neighbour_own_p99", "neighbour_own_max"]);
+            tell(results, &["neighbour_shared_drain", "neighbour_shared_p99", "neighbour_shared_max"]);
         }
         Ok(())
     }

@@ -5,7 +5,7 @@ use std::cell::RefCell;
 use std::ops::Range;
 use std::time::{Duration, Instant};
 
-use fis::domain::names::EVENTS_EXCHANGE;
+use fis::domain::names::{EVENTS_EXCHANGE, TENANT_HEADER};
 use fis::platform::amqp::{Connection, OutMessage, Properties, PublishOutcome, Publisher};
 use futures::future::try_join_all;
 use rust_decimal::Decimal;
@@ -90,6 +90,15 @@ pub async fn publish(sandbox: &Sandbox, numbers: Range<usize>) -> anyhow::Result
 
 pub async fn publish_heavy(sandbox: &Sandbox, numbers: Range<usize>) -> anyhow::Result<Duration> {
     publish_as(sandbox, numbers, |order| order.heavy()).await
+}
+
+/// Publishes orders whose header says whose they are.
+pub async fn publish_with_tenant(sandbox: &Sandbox, numbers: Range<usize>) -> anyhow::Result<Duration> {
+    publish_as(sandbox, numbers, |order| {
+        let message = order.message();
+        OutMessage { properties: message.properties.clone().with_header(TENANT_HEADER, TENANT), ..message }
+    })
+    .await
 }
 
 /// Publishes orders in a currency for which the books have no rate.

@@ -25,7 +25,14 @@ pub struct Report {
 impl Report {
     fn sheets(&self) -> Vec<Sheet> {
         let results = &self.results;
-        let mut sheets = vec![rates(results), latencies(results), usage(results), letters(results), promises(results)];
+        let mut sheets = vec![
+            rates(results),
+            latencies(results),
+            usage(results),
+            letters(results),
+            neighbours(results),
+            promises(results),
+        ];
         if self.peers {
             sheets.push(super::peers::sheet(results));
         }
@@ -234,6 +241,22 @@ fn letters(results: &Results) -> Sheet {
         note: "a command from its start to its end, the worst of three",
         header: vec![String::new(), format!("with {letters}")],
         rows: figures.iter().filter_map(row).collect(),
+    }
+}
+
+fn neighbours(results: &Results) -> Sheet {
+    let places = [("alone", "no backlog"), ("own", "in a queue of its own"), ("shared", "at the front door, shared")];
+    let row = |(name, label): &(&str, &str)| {
+        let figure = |what: &str| results.median(&format!("neighbour_{name}_{what}"));
+        let backlog = figure("backlog").map(|events| format!("{} events ", grouped(events))).unwrap_or_default();
+        let times = [figure("p50")?, figure("p99")?, figure("max")?].map(milliseconds);
+        Some([vec![format!("{backlog}{label}")], times.to_vec()].concat())
+    };
+    Sheet {
+        title: "A tenant beside another one's backlog, in milliseconds",
+        note: "publish to commit, twenty events a second while the backlog is drained, from the moment an event was due",
+        header: ["", "p50", "p99", "at most"].map(str::to_owned).to_vec(),
+        rows: places.iter().filter_map(row).collect(),
     }
 }
 

@@ -89,7 +89,7 @@ const fn limit(name: &'static str, label: &'static str) -> Rate {
 }
 
 /// Events per second, in the order they are shown.
-pub const RATES: [Rate; 27] = [
+pub const RATES: [Rate; 29] = [
     ours("drain", "drain: backlog to committed and acknowledged, the relay waiting"),
     ours("drain_beside", "the same with the relay at work beside it"),
     ours("drain_relay", "drain and relay: backlog to confirmed on the feed"),
@@ -117,6 +117,8 @@ pub const RATES: [Rate; 27] = [
     ours("held_drain", "drain while they wait, none of them due"),
     ours("held_drain_before", "drain in the same place, before them"),
     ours("dlq_drain", "drain in the same place, before them"),
+    ours("neighbour_own_drain", "drain of a tenant's own queue, the relay and another tenant beside it"),
+    ours("neighbour_shared_drain", "the same at the front door, which both share"),
 ];
 
 /// The bound that a figure must keep.
@@ -141,7 +143,7 @@ pub struct Promise {
     pub bound: Bound,
 }
 
-pub const PROMISES: [Promise; 24] = [
+pub const PROMISES: [Promise; 25] = [
     Promise {
         label: "drain of the bare posting loop",
         name: "drain",
@@ -230,6 +232,11 @@ pub const PROMISES: [Promise; 24] = [
         label: "live lane beside a replay, p99 of that without",
         name: "dlq_live_beside_p99",
         bound: Bound::RatioAtMost { of: "dlq_live_alone_p99", most: 200 },
+    },
+    Promise {
+        label: "publish to commit beside another tenant's backlog, at most",
+        name: "neighbour_own_max",
+        bound: Bound::Microseconds(1_000_000),
     },
     Promise { label: "dead letters listed", name: "dlq_list_us", bound: Bound::Microseconds(1_000_000) },
     Promise { label: "dead letters grouped", name: "dlq_groups_us", bound: Bound::Microseconds(1_000_000) },
