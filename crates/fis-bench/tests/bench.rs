@@ -140,6 +140,13 @@ async fn a_bench_measures_the_service_beside_its_limits_and_leaves_nothing() {
     for name in ["dlq_parking", "dlq_replay", "dlq_list_us", "dlq_groups_us", "dlq_live_beside_p99"] {
         assert!(json["medians"][name].as_u64().is_some_and(|value| value > 0), "{name} in {json}");
     }
+
+    // Every event of both tenants must be posted and acknowledged, or the command fails.
+    let arguments = ["bench", "--events", "1000", "--only", "neighbour", "--neighbour", "1000", "--json"];
+    let json = figures(&arguments, &settings, &folder).await;
+    for name in ["neighbour_alone_p50", "neighbour_own_max", "neighbour_own_drain", "neighbour_shared_p99"] {
+        assert!(json["medians"][name].as_u64().is_some_and(|value| value > 0), "{name} in {json}");
+    }
     assert_eq!(left_over(&config, &management).await, before);
 }
 
