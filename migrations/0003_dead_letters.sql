@@ -158,7 +158,7 @@ create table fis_operator_log (
     by          text        not null,
     -- The role that had logged in, whoever `by` says it was.
     login       text        not null,
-    act         text        not null check (act in ('park', 'replay', 'pause', 'resume', 'stop', 'hold', 'resolve', 'fail', 'reopen', 'discard', 'edit', 'book', 'again', 'prune', 'revert')),
+    act         text        not null check (act in ('park', 'replay', 'pause', 'resume', 'stop', 'hold', 'resolve', 'fail', 'reopen', 'discard', 'edit', 'book', 'again', 'prune', 'revert', 'close')),
     why         text        not null,
     -- The hand through which the act came.
     through     text        not null check (through in ('cli', 'service')),

@@ -1,8 +1,10 @@
-//! `fis batch show`: how far a publisher's batch is, as PostgreSQL has counted it.
+//! `fis batch show`: how far a publisher's batch is, as PostgreSQL has counted it. `fis batch close`: it will never be complete by itself.
 
 use std::process::ExitCode;
 
-use super::printable;
+use super::text;
+use super::{acting, printable};
+use crate::desk::batches::{BatchReport, CloseBatch};
 use crate::desk::{Desk, DeskError};
 use crate::domain::ids::{EventId, TenantId};
 use crate::platform::config::Config;
@@ -19,25 +21,76 @@ pub enum BatchCommand {
         #[arg(long)]
         json: bool,
     },
+    /// Tell its publisher that a batch is complete, with the members that have come to an end: a member named a wrong size
+    Close {
+        #[arg(long, value_parser = super::tenant)]
+        tenant: TenantId,
+        /// The batch's id
+        #[arg(value_parser = super::event)]
+        id: EventId,
+        /// Why, for the record
+        #[arg(long)]
+        why: String,
+        /// Do not ask
+        #[arg(long)]
+        yes: bool,
+        #[arg(long)]
+        json: bool,
+    },
 }
 
 impl BatchCommand {
     pub async fn run(self, config: &Config) -> anyhow::Result<ExitCode> {
-        let Self::Show { tenant, id, json } = self;
-        let shown = printable(id.as_str());
-        let batch = match Desk::open(config).await?.batch(&tenant, &id).await {
-            Err(DeskError::NotFound { .. }) => anyhow::bail!("no member of batch `{shown}` of {tenant} has come"),
+        let desk = Desk::open(config).await?;
+        let (batch, json) = match self {
+            Self::Show { tenant, id, json } => (desk.batch(&tenant, &id).await, json),
+            Self::Close { tenant, id, why, yes, json } => {
+                let named = std::env::var("FIS_OPERATOR").ok();
+                let operator = acting(named.as_deref(), &why)?;
+                anyhow::ensure!(!operator.why().is_empty(), "--why is empty; whoever asks later wants to know");
+                let before = desk.batch(&tenant, &id).await;
+                if let Ok(before) = &before
+                    && !yes
+                    && !confirmed(before)?
+                {
+                    return Ok(ExitCode::from(2));
+                }
+                let closed = match before {
+                    Ok(_) => desk.close_batch(&CloseBatch { tenant, id, operator }).await,
+                    missing => missing,
+                };
+                (closed, json)
+            }
+        };
+        let batch = match batch {
+            Err(DeskError::NotFound { name, .. }) => {
+                anyhow::bail!("no member of batch `{}` has come", printable(&name))
+            }
             batch => batch?,
         };
         if json {
             super::print_json(&batch)?;
             return Ok(ExitCode::SUCCESS);
         }
-        let total = batch.total.map_or("an unknown number".to_owned(), |total| total.to_string());
-        println!("batch {shown} of {tenant}: {}, {} of {total} done", batch.status.as_str(), batch.done);
+        println!("{}", progress(&batch));
         println!("posted    {}", batch.posted);
         println!("rejected  {}", batch.rejected);
         println!("ignored   {}", batch.ignored);
         Ok(ExitCode::SUCCESS)
     }
+}
+
+fn progress(batch: &BatchReport) -> String {
+    let total = batch.total.map_or("an unknown number".to_owned(), |total| total.to_string());
+    let (shown, tenant, status) = (printable(&batch.batch_id), &batch.tenant_id, batch.status.as_str());
+    format!("batch {shown} of {tenant}: {status}, {} of {total} done", batch.done)
+}
+
+fn confirmed(batch: &BatchReport) -> anyhow::Result<bool> {
+    eprintln!("{}", progress(batch));
+    text::confirmed(
+        "Tell its publisher that this is all of it?",
+        "nothing was closed: nobody sits at a terminal to confirm; --yes closes it",
+        "nothing was closed",
+    )
 }

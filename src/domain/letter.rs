@@ -114,8 +114,10 @@ words! {
         Again = "again",
         /// Retention removed a settled letter.
         Prune = "prune",
-        /// An entry was reversed by hand; the one act that is about no letter.
+        /// An entry was reversed by hand. This act and the next are about no letter.
         Revert = "revert",
+        /// A publisher's batch was closed by hand.
+        Close = "close",
     }
 }
 

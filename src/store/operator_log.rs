@@ -53,13 +53,14 @@ pub async fn record_replay(
     Ok(())
 }
 
-/// Records a reversal by hand.
+/// Records an act that is about no letter and no replay.
 ///
 /// # Errors
 /// The database is away.
-pub async fn record_revert(db: &mut PgConnection, who: &Operator, detail: &str) -> Result<(), sqlx::Error> {
-    sqlx::query("insert into fis_operator_log (by, act, why, through, detail) values ($1, 'revert', $2, $3, $4)")
+pub async fn record(db: &mut PgConnection, act: LetterAct, who: &Operator, detail: &str) -> Result<(), sqlx::Error> {
+    sqlx::query("insert into fis_operator_log (by, act, why, through, detail) values ($1, $2, $3, $4, $5)")
         .bind(who.by())
+        .bind(act)
         .bind(who.why())
         .bind(who.through().as_str())
         .bind(detail)

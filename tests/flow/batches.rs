@@ -172,3 +172,32 @@ async fn the_size_may_come_with_a_copy_of_a_member() {
     world.rest(&mut run).await;
     assert_eq!(world.invariants().await.of("fis.batch.completed").len(), 1);
 }
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_batch_of_a_wrong_size_is_closed_by_hand_and_told_once() {
+    let world = World::new("batch_close").await;
+    let mut run = world.run().await;
+    let vast = json!({"id": "vast", "size": 100_000_000});
+    let waits = in_batch(&refund_of("acme", "refund", "never"), json!({"id": "waits", "size": 3}));
+    world.publish(&[in_batch(&order("a"), vast.clone()), in_batch(&order("b"), vast.clone()), waits]).await;
+    wait_mirror(&world, "vast", ["RUNNING", "100000000", "2", "0"]).await;
+    wait_mirror(&world, "waits", ["RUNNING", "3", "0", "0"]).await;
+    let close = |id: &'static str| ["batch", "close", "--tenant", "acme", id, "--why", "size of another run"];
+    world.fis(&close("vast")).await.expect(2, &["2 of 100000000 done", "--yes closes it"]);
+    let yes = |id: &'static str| [&close(id)[..], &["--yes"]].concat();
+    world.fis(&yes("vast")).await.expect(0, &["COMPLETED, 2 of 2 done", "posted    2"]);
+    world.fis(&yes("vast")).await.expect(1, &["batch `vast` is complete"]);
+    world.fis(&yes("waits")).await.expect(1, &["no member of batch `waits` has come to an end yet"]);
+    world.fis(&yes("nothing")).await.expect(1, &["no member of batch `nothing` has come"]);
+    // A member that comes later is booked, and tells nobody.
+    world.publish(&[in_batch(&order("c"), vast)]).await;
+    wait_mirror(&world, "vast", ["COMPLETED", "100000000", "3", "0"]).await;
+    let logged = "select count(*) from fis_operator_log where act = 'close' and why = 'size of another run'
+                     and detail = 'closed batch vast of acme with 2 members, of 100000000 that were told'";
+    assert_eq!(world.count(logged).await, 1);
+    world.rest(&mut run).await;
+    let feed = world.invariants().await;
+    let complete = feed.of("fis.batch.completed");
+    let [event] = complete[..] else { panic!("told {} times", complete.len()) };
+    assert_eq!((&event.data()["batchId"], &event.data()["total"]), (&json!("vast"), &json!(2)));
+}

@@ -12,6 +12,7 @@ use crate::domain::chain::Provenance;
 use crate::domain::disposition::{Failure, Reason};
 use crate::domain::ids::{EventId, EventType, TenantId};
 use crate::domain::json;
+use crate::domain::letter::LetterAct;
 use crate::domain::operator::Operator;
 use crate::domain::receipt::Receipt;
 use crate::journal::books::{BooksError, stored};
@@ -72,7 +73,7 @@ pub async fn revert(pool: &PgPool, tenant: &TenantId, seq: i64, operator: &Opera
     let receipt = append(origin, entry, reverses, None, &mut known, &mut plan, now);
     plan.write(&known.heads, &Totals::default())?.run(&mut transaction).await?;
     let done = format!("reversed {entry_id} by {}", receipt.entry_id);
-    store::operator_log::record_revert(&mut transaction, operator, &done).await?;
+    store::operator_log::record(&mut transaction, LetterAct::Revert, operator, &done).await?;
     transaction.commit().await?;
     Ok(receipt)
 }
