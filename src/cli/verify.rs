@@ -22,6 +22,9 @@ pub struct Verify {
     /// Hold the ledger to a checkpoint that was signed before: a rewritten or cut chain is found even if it is right in itself
     #[arg(long, value_name = "FILE")]
     checkpoint: Option<PathBuf>,
+    /// The public key of whoever signed the checkpoint; without it the configured key is asked
+    #[arg(long, value_name = "HEX", requires = "checkpoint")]
+    public_key: Option<String>,
     #[arg(long)]
     json: bool,
 }
@@ -32,7 +35,7 @@ impl Verify {
         let request = LedgerAudit {
             tenant: self.tenant.as_deref().map(parse_tenant).transpose()?,
             from: self.from,
-            checkpoint: self.checkpoint.as_deref().map(read).transpose()?,
+            checkpoint: self.checkpoint.as_deref().map(|file| read(file, self.public_key.clone())).transpose()?,
         };
         let bar = indicatif::ProgressBar::new_spinner().with_message("entries");
         let audited = desk.verify(&request, |checked| bar.set_position(checked)).await?;
@@ -80,8 +83,8 @@ fn tell(log: &LogAudit) {
     println!("operators' log: {rows} rows in {blocks} blocks{unsealed}; {letters} dead letters beside it");
 }
 
-fn read(file: &Path) -> anyhow::Result<NamedCheckpoint> {
+fn read(file: &Path, public_key: Option<String>) -> anyhow::Result<NamedCheckpoint> {
     let text = std::fs::read_to_string(file).with_context(|| format!("cannot read {}", file.display()))?;
     let checkpoint = serde_json::from_str(&text).with_context(|| format!("{} is no checkpoint", file.display()))?;
-    Ok(NamedCheckpoint { name: file.display().to_string(), checkpoint })
+    Ok(NamedCheckpoint { name: file.display().to_string(), checkpoint, public_key })
 }

@@ -10,7 +10,7 @@ use sqlx::PgConnection;
 use super::{Desk, DeskError};
 use crate::domain::checkpoint::{Checkpoint, Head, LogHead, signed_text};
 use crate::parking::seal::{self, Sealed};
-use crate::platform::signing::Signer;
+use crate::platform::signing::{Signer, SigningError, Verifier};
 use crate::platform::time;
 use crate::store::audit::{hash_at, seal_at};
 use crate::store::{heads, log_blocks};
@@ -23,6 +23,8 @@ const SEAL_PATIENCE: Duration = Duration::from_secs(2);
 pub struct NamedCheckpoint {
     pub name: String,
     pub checkpoint: Checkpoint,
+    /// The public key of whoever signed it, in hexadecimal digits; `None`: it was signed with the configured key.
+    pub public_key: Option<String>,
 }
 
 /// The part of a checkpoint that can turn out untrue.
@@ -90,15 +92,19 @@ impl Desk {
     /// Holds the ledger to a checkpoint: what it says must still be so. Returns what is not.
     ///
     /// # Errors
-    /// The checkpoint is not one of the configured key, there is no key, or the database is away.
+    /// The checkpoint is not one of the key, there is no key, or the database is away.
     pub async fn hold_to(&self, named: &NamedCheckpoint) -> Result<Vec<BrokenPromise>, DeskError> {
-        let NamedCheckpoint { name, checkpoint } = named;
-        let signer = Signer::new(&self.config.audit.signing_key)?;
-        if !signer.made(&signed_text(checkpoint.at, checkpoint.log.as_ref(), &checkpoint.heads), &checkpoint.signature)
-        {
-            return Err(DeskError::Refused {
-                why: format!("{name} is not signed with the configured key, or was altered"),
-            });
+        let NamedCheckpoint { name, checkpoint, public_key } = named;
+        let (verifier, whose) = match public_key {
+            Some(key) => (Verifier::parse(key)?, "that"),
+            None => match Signer::new(&self.config.audit.signing_key) {
+                Err(SigningError::NoKey) => return Err(SigningError::NothingToCheckWith.into()),
+                signer => (signer?.verifier(), "the configured"),
+            },
+        };
+        let text = signed_text(checkpoint.at, checkpoint.log.as_ref(), &checkpoint.heads);
+        if !verifier.made(&text, &checkpoint.signature) {
+            return Err(DeskError::Refused { why: format!("{name} is not signed with {whose} key, or was altered") });
         }
         let mut db = self.postgres.pool.acquire().await?;
         let mut kept = log_kept(&mut db, checkpoint.log.as_ref()).await?;

@@ -11,6 +11,31 @@ pub enum SigningError {
     NoKey,
     #[error("setting `audit.signing_key` must be 64 hexadecimal digits")]
     BadKey,
+    #[error("a public key is 64 hexadecimal digits, as a checkpoint names it in `publicKey`")]
+    BadPublicKey,
+    #[error(
+        "there is no key to check a checkpoint with: name its signer's public key (--public-key), which you did not take from the checkpoint itself"
+    )]
+    NothingToCheckWith,
+}
+
+/// The public half of a key. Whoever has it can check signatures, and make none.
+pub struct Verifier(Vec<u8>);
+
+impl Verifier {
+    /// # Errors
+    /// It is no public key.
+    pub fn parse(text: &str) -> Result<Self, SigningError> {
+        let bytes = hex::decode(text.trim()).ok().filter(|bytes| bytes.len() == 32);
+        bytes.map(Self).ok_or(SigningError::BadPublicKey)
+    }
+
+    /// Tells whether the key made the signature.
+    #[must_use]
+    pub fn made(&self, text: &str, signature: &str) -> bool {
+        let Ok(signature) = hex::decode(signature) else { return false };
+        UnparsedPublicKey::new(&ED25519, &self.0).verify(text.as_bytes(), &signature).is_ok()
+    }
 }
 
 pub struct Signer(Ed25519KeyPair);
@@ -36,11 +61,9 @@ impl Signer {
         hex::encode(self.0.sign(text.as_bytes()))
     }
 
-    /// Tells whether this key made the signature.
     #[must_use]
-    pub fn made(&self, text: &str, signature: &str) -> bool {
-        let Ok(signature) = hex::decode(signature) else { return false };
-        UnparsedPublicKey::new(&ED25519, self.0.public_key()).verify(text.as_bytes(), &signature).is_ok()
+    pub fn verifier(&self) -> Verifier {
+        Verifier(self.0.public_key().as_ref().to_vec())
     }
 }
 
@@ -56,9 +79,12 @@ mod tests {
         assert_eq!(signer.public_key(), "d75a980182b10ab7d54bfed3c964073a0ee172f3daa62325af021a68f707511a");
         let signature = signer.sign("");
         assert!(signature.starts_with("e5564300c360ac729086e2cc806e828a84877f1eb8e5d974d873e06522490155"));
-        assert!(signer.made("", &signature));
-        assert!(!signer.made("x", &signature) && !signer.made("", "00"));
-        assert!(!Signer::new(&"00".repeat(32).as_str().into()).unwrap().made("", &signature));
+        for verifier in [signer.verifier(), Verifier::parse(&signer.public_key()).unwrap()] {
+            assert!(verifier.made("", &signature));
+            assert!(!verifier.made("x", &signature) && !verifier.made("", "00"));
+        }
+        assert!(!Signer::new(&"00".repeat(32).as_str().into()).unwrap().verifier().made("", &signature));
+        assert_eq!(Verifier::parse("d75a98").err(), Some(SigningError::BadPublicKey));
         assert_eq!(Signer::new(&"".into()).err(), Some(SigningError::NoKey));
         assert_eq!(Signer::new(&"xyz".into()).err(), Some(SigningError::BadKey));
     }

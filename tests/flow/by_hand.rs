@@ -157,6 +157,18 @@ async fn a_signed_checkpoint_finds_a_cut_and_a_rewritten_chain_that_are_right_in
     let other = [("FIS__AUDIT__SIGNING_KEY", "00".repeat(32))];
     let other: Vec<_> = other.iter().map(|(name, value)| (*name, value.as_str())).collect();
     world.fis_with(&verify, &other).await.expect(1, &["not signed with the configured key"]);
+    // An auditor has the public half alone, and no configured key.
+    let public = "d75a980182b10ab7d54bfed3c964073a0ee172f3daa62325af021a68f707511a";
+    let auditor = ["verify", "--checkpoint", &file, "--public-key", public];
+    world.fis(&auditor).await.expect(0, &["keeps what the checkpoint says"]);
+    world.fis(&["verify", "--checkpoint", &altered, "--public-key", public]).await.expect(1, &["was altered"]);
+    let wrong = "00".repeat(32);
+    world
+        .fis(&["verify", "--checkpoint", &file, "--public-key", &wrong])
+        .await
+        .expect(1, &["not signed with that key"]);
+    world.fis(&["verify", "--checkpoint", &file, "--public-key", "xy"]).await.expect(2, &["64 hexadecimal digits"]);
+    world.fis(&verify).await.expect(2, &["--public-key"]);
 
     // Cut off behind sequence 2, with a head that agrees, and balances that agree: the chain alone cannot tell.
     let cut = "set session_replication_role = replica;
@@ -170,4 +182,5 @@ async fn a_signed_checkpoint_finds_a_cut_and_a_rewritten_chain_that_are_right_in
     sqlx::raw_sql(cut).execute(&world.pool).await.unwrap();
     world.fis(&["verify"]).await.expect(0, &["verified"]);
     world.fis_with(&verify, &key).await.expect(1, &["acme: sequence 3", "is gone"]);
+    world.fis(&auditor).await.expect(1, &["acme: sequence 3", "is gone"]);
 }
