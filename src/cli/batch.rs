@@ -47,7 +47,6 @@ impl BatchCommand {
             Self::Close { tenant, id, why, yes, json } => {
                 let named = std::env::var("FIS_OPERATOR").ok();
                 let operator = acting(named.as_deref(), &why)?;
-                anyhow::ensure!(!operator.why().is_empty(), "--why is empty; whoever asks later wants to know");
                 let before = desk.batch(&tenant, &id).await;
                 if let Ok(before) = &before
                     && !yes
@@ -56,13 +55,14 @@ impl BatchCommand {
                     return Ok(ExitCode::from(2));
                 }
                 let closed = match before {
-                    Ok(_) => desk.close_batch(&CloseBatch { tenant, id, operator }).await,
+                    Ok(_) => desk.close_batch(&CloseBatch { tenant, id, confirmed: true, operator }).await,
                     missing => missing,
                 };
                 (closed, json)
             }
         };
         let batch = match batch {
+            Err(DeskError::Member { member, why }) => anyhow::bail!("--{member} {why}"),
             Err(DeskError::NotFound { name, .. }) => {
                 anyhow::bail!("no member of batch `{}` has come", printable(&name))
             }

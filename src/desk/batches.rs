@@ -56,6 +56,8 @@ impl BatchStatus {
 pub struct CloseBatch {
     pub tenant: TenantId,
     pub id: EventId,
+    /// Somebody has seen the numbers and wants it all the same: it cannot be taken back.
+    pub confirmed: bool,
     pub operator: Operator,
 }
 
@@ -74,9 +76,15 @@ impl Desk {
     /// others, and tell nobody. The copy of the numbers in Redis is written anew by the next member.
     ///
     /// # Errors
-    /// No member has come to an end yet, the batch is complete, or the database is away. Nothing is written then.
+    /// There is no reason or no confirmation, no member has come to an end yet, the batch is complete, or the database is away. Nothing is written then.
     pub async fn close_batch(&self, request: &CloseBatch) -> Result<BatchReport, DeskError> {
-        let CloseBatch { tenant, id, operator } = request;
+        let CloseBatch { tenant, id, confirmed, operator } = request;
+        if operator.why().is_empty() {
+            return Err(DeskError::Member { member: "why", why: "must say something".to_owned() });
+        }
+        if !confirmed {
+            return Err(DeskError::NotConfirmed { what: "a batch that is closed stays closed".to_owned() });
+        }
         let mut transaction = self.postgres.pool.begin().await?;
         // Members are counted under this lock.
         heads::lock_heads(&mut transaction, &[tenant.as_str()]).await?;
