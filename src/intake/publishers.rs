@@ -20,7 +20,7 @@ impl Publishers {
     /// Reads `USER=TENANT,TENANT USER=*`: users with spaces in between, each with its tenants.
     ///
     /// # Errors
-    /// What is wrong with the text, in words.
+    /// The text is wrong; the error says how, in words.
     pub fn parse(text: &str) -> Result<Self, String> {
         let mut users = BTreeMap::new();
         for part in text.split_whitespace() {

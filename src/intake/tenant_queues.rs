@@ -44,7 +44,7 @@ impl TenantQueues {
     /// Reads `TENANT TENANT=LIMIT`: tenants with spaces in between, each with its limit where it has one.
     ///
     /// # Errors
-    /// What is wrong with the text, in words.
+    /// The text is wrong; the error says how, in words.
     pub fn parse(text: &str) -> Result<Self, String> {
         let mut queues: Vec<TenantQueue> = Vec::new();
         for part in text.split_whitespace() {

@@ -30,7 +30,7 @@ pub struct LetterBesideLog {
     pub logged_content: Option<String>,
     pub logged_status: Option<String>,
     pub logged_reason: Option<String>,
-    /// What else the newest row should repeat: detail, resolution, entry and replay are as the letter has them.
+    /// The newest row repeats the letter's detail, resolution, entry and replay.
     pub is_as_logged: bool,
 }
 

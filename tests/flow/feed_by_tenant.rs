@@ -71,7 +71,7 @@ fn tenants(messages: &[Received]) -> Vec<String> {
     messages.iter().map(|message| message.data()["tenantId"].as_str().unwrap().to_owned()).collect()
 }
 
-/// What a reader sees: the headers of the broker's own are left out.
+/// The properties that a reader sees, without the broker's own headers.
 fn seen(message: &Received) -> (String, BasicProperties, Vec<u8>) {
     let mut own = FieldTable::default();
     for (name, value) in message.properties.headers().iter().flatten() {

@@ -51,7 +51,7 @@ pub async fn post_prepared(
 /// may wait for long here: `right` has a limit, locks have one (`step::wait_briefly`), and whatever is not at hand by then is posted in the usual order.
 ///
 /// # Errors
-/// As `post_prepared`; also where the heads are not as they were expected, for the letters name their entries already.
+/// Those of `post_prepared`; also where the heads are not as they were expected, for the letters name their entries already.
 pub async fn post_step_ahead<R>(
     db: &mut PgConnection,
     draft: PreparedBatch,

@@ -46,7 +46,7 @@ pub enum Outcome {
     Unbound,
     /// The binding of a former topology was left: something that takes its place is not right yet.
     Kept,
-    /// Whether something is left over could not be seen.
+    /// Nobody could see whether something is left over.
     Unseen { why: String },
     /// The object was there and is different; it was left alone.
     Differs { expected: String, found: String, remedy: String },
