@@ -279,8 +279,8 @@ fn start(config: &Config, parts: &Parts, tasks: &mut Tasks) {
     let (stop, watched) = (tasks.first.clone(), edges.clone());
     tasks.spawn("letters", async move { loops::watch_letters(&watched, &stop).await });
     // Behind whatever still writes to the log when it is told to stop.
-    let (stop, sealed) = (tasks.then.clone(), edges.clone());
-    tasks.spawn("seal", async move { loops::seal_log(&sealed, &stop).await });
+    let (stop, sealed, busy) = (tasks.then.clone(), edges.clone(), Arc::clone(&pipeline));
+    tasks.spawn("seal", async move { loops::seal_log(&sealed, &busy, &stop).await });
     let (stop, posted, road) = (tasks.first.clone(), edges, pipeline);
     tasks.spawn("inbox", async move { loops::inbox(&posted, &road, &stop).await });
     let (stop, config, parts) = (tasks.first.clone(), config.clone(), parts.clone());

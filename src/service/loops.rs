@@ -37,6 +37,10 @@ const BOOKS_POLL: Duration = Duration::from_secs(1);
 const PROBE: Duration = Duration::from_secs(2);
 /// The interval at which the operators' log is sealed: for so long a row of it is proven by nothing.
 const SEAL: Duration = Duration::from_secs(5);
+/// The longest time for which sealing waits for a busy pipeline, in intervals: a million letters are replayed in a minute.
+const SEAL_PUT_OFF_MAX: u32 = 12;
+/// With so many events in hand the pipeline is busy: a replay or a backlog runs as fast as it can, and the sealing would slow it down.
+const BUSY: usize = 500;
 /// The longest wait for a transaction that writes to the log, well within the limit for any answer of PostgreSQL.
 const SEAL_PATIENCE: Duration = Duration::from_secs(1);
 /// The longest pause between two attempts at a session: posting is to go on within 5 s of PostgreSQL's return.
@@ -79,10 +83,15 @@ pub async fn probe(edges: &Edges, stop: &CancellationToken) {
     }
 }
 
-/// Seals the operators' log while there is something to seal, and once more at the end. Every instance does; whoever comes first makes a block.
-pub async fn seal_log(edges: &Edges, stop: &CancellationToken) {
+/// Seals the operators' log while there is something to seal, and once more at the end. Every instance does; whoever comes first makes a block. It gives way to
+/// a pipeline that is busy, but not for long.
+pub async fn seal_log(edges: &Edges, pipeline: &Pipeline, stop: &CancellationToken) {
+    let mut put_off = 0;
     loop {
         let is_last = wait(SEAL, stop).await;
+        if gives_way(&mut put_off, pipeline.in_hand()) && !is_last {
+            continue;
+        }
         // Whoever needs PostgreSQL has told that it is away; and nobody waits for it in order to stop.
         while !edges.health.is_away(Part::Postgres) {
             match edges.postgres.run(SEAL_WORK, async |db| seal::step(db, SEAL_PATIENCE).await).await {
@@ -102,6 +111,13 @@ pub async fn seal_log(edges: &Edges, stop: &CancellationToken) {
             return;
         }
     }
+}
+
+/// Tells whether the sealing waits for the pipeline, and counts how often in a row.
+fn gives_way(put_off: &mut u32, in_hand: usize) -> bool {
+    let waits = in_hand >= BUSY && *put_off < SEAL_PUT_OFF_MAX;
+    *put_off = if waits { *put_off + 1 } else { 0 };
+    waits
 }
 
 /// Tells the metrics what money is not in the books. Counting a million letters takes a second.
@@ -265,5 +281,20 @@ async fn is_there(connection: &Connection, road: &Road) -> Result<bool, AmqpErro
         Ok(_) => Ok(true),
         Err(AmqpError::Broker { code: Some(ReplyCode::NotFound), .. }) => Ok(false),
         Err(error) => Err(error),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_sealing_gives_way_to_a_busy_pipeline_for_a_minute_at_most() {
+        let mut put_off = 0;
+        assert!(!gives_way(&mut put_off, BUSY - 1));
+        let waits = (0..100).take_while(|_| gives_way(&mut put_off, BUSY)).count();
+        assert_eq!(SEAL * u32::try_from(waits).expect("a few"), Duration::from_secs(60));
+        assert!(gives_way(&mut put_off, BUSY), "it waits again after it has sealed");
+        assert!(!gives_way(&mut put_off, 0));
     }
 }
