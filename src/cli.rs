@@ -10,6 +10,7 @@ mod export;
 mod feed;
 mod held;
 mod journal;
+mod manual;
 mod preview;
 mod publish;
 mod receipt;
@@ -27,7 +28,7 @@ use std::path::PathBuf;
 use std::process::ExitCode;
 
 use anyhow::Context;
-use clap::{Parser, Subcommand};
+use clap::{FromArgMatches, Parser, Subcommand};
 
 use crate::desk::migration;
 use crate::platform::config::{self, Config};
@@ -46,7 +47,7 @@ const USUAL_FILE: &str = "fis.toml";
 
 /// Takes domain events off RabbitMQ, books them as double-entry journal entries, and announces what it booked.
 #[derive(Parser)]
-#[command(name = "fis", version, about, max_term_width = 100)]
+#[command(name = "fis", version, about)]
 pub struct Cli {
     /// Configuration file [default: $FIS_CONFIG, else fis.toml where there is one]
     #[arg(long, global = true, value_name = "FILE")]
@@ -90,7 +91,7 @@ enum Command {
     Journal(journal::Journal),
     /// Debit, credit and balance of every account
     TrialBalance(trial_balance::Trial),
-    /// Whether everything that was received on a day is posted, held, parked or otherwise accounted for
+    /// Whether the events of a day are all accounted for
     TieOut(tie_out::Tie),
     /// The journal as a file for a spreadsheet, beancount or hledger
     Export(export::Export),
@@ -101,12 +102,28 @@ enum Command {
     Verify(verify::Verify),
     /// The end of every chain, signed, to be kept elsewhere
     Checkpoint(checkpoint::CheckpointCommand),
+    /// Print the completions of a shell
+    Completions(manual::Completions),
+    /// Write the man pages
+    Man(manual::Man),
 }
 
 impl Cli {
+    /// Reads the command line; a wrong one, or a question for help, is answered at once.
+    #[must_use]
+    pub fn read() -> Self {
+        let read = manual::command().try_get_matches().and_then(|mut matches| Self::from_arg_matches_mut(&mut matches));
+        read.unwrap_or_else(|error| exit::wrong_line(&error))
+    }
+
     /// # Errors
     /// The command failed; the error says why, and what to do.
     pub async fn run(self) -> anyhow::Result<ExitCode> {
+        match &self.command {
+            Command::Completions(completions) => return completions.run(),
+            Command::Man(man) => return man.run(),
+            _ => {}
+        }
         let config = self.config()?;
         let strangers = config::strangers(environment().map(|(name, _)| name));
         if matches!(self.command, Command::Run(_)) {
@@ -135,6 +152,7 @@ impl Cli {
             Command::Feed(command) => command.run(&config).await,
             Command::Verify(verify) => verify.run(&config).await,
             Command::Checkpoint(checkpoint) => checkpoint.run(&config).await,
+            Command::Completions(_) | Command::Man(_) => Ok(ExitCode::SUCCESS),
         }
     }
 

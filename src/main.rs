@@ -3,14 +3,13 @@
 
 use std::process::ExitCode;
 
-use clap::Parser;
 use fis::cli::{Cli, failure};
 
 fn main() -> ExitCode {
     // Before anything can speak TLS: two providers may be compiled in by features, one is chosen here.
     let _ = rustls::crypto::ring::default_provider().install_default();
     leave_quietly_when_nobody_reads();
-    let cli = Cli::parse();
+    let cli = Cli::read();
     let runtime = match tokio::runtime::Builder::new_multi_thread().enable_all().build() {
         Ok(runtime) => runtime,
         Err(error) => {
@@ -20,10 +19,7 @@ fn main() -> ExitCode {
     };
     let code = match runtime.block_on(cli.run()) {
         Ok(code) => code,
-        Err(error) => {
-            eprintln!("fis: {error:#}");
-            failure(&error)
-        }
+        Err(error) => failure(&error),
     };
     // Whatever still runs in the background is of no interest any more.
     runtime.shutdown_background();

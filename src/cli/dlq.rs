@@ -17,9 +17,7 @@ mod watch;
 
 use std::process::ExitCode;
 
-use chrono::{DateTime, Utc};
-
-use super::text::ask;
+use super::text::{age, ask, columns};
 use super::{NOT_CONFIRMED, plural, printable_within};
 use crate::desk::letters::LetterMoney;
 use crate::platform::config::Config;
@@ -94,14 +92,6 @@ fn money_text(LetterMoney(money): &LetterMoney) -> String {
     if parts.is_empty() { "no money named".to_owned() } else { parts.join(" + ") }
 }
 
-/// How many columns there are; files and pipes get a generous line.
-fn columns() -> usize {
-    let asked = std::env::var("COLUMNS").ok().and_then(|text| text.parse().ok());
-    let term = console::Term::stdout();
-    let found = term.size_checked().map(|(_, columns)| usize::from(columns));
-    found.or(asked).unwrap_or(160).clamp(40, 400)
-}
-
 /// An example of what is counted, behind a count of ten digits.
 fn as_in(what: &str, example: &str) -> String {
     hanging(&format!("{what}, as in: {}", printable_within(example, 300)), 12, columns())
@@ -125,15 +115,4 @@ fn hanging(text: &str, indent: usize, width: usize) -> String {
         column += length;
     }
     broken
-}
-
-/// `5s`, `12m`, `3h`, `2d`.
-fn age(now: DateTime<Utc>, then: DateTime<Utc>) -> String {
-    let seconds = (now - then).num_seconds().max(0);
-    match seconds {
-        0..60 => format!("{seconds}s"),
-        60..3600 => format!("{}m", seconds / 60),
-        3600..172_800 => format!("{}h", seconds / 3600),
-        _ => format!("{}d", seconds / 86_400),
-    }
 }

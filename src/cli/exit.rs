@@ -15,10 +15,37 @@ use crate::service::ServiceError;
 /// The exit code of wrong usage, as clap has it, and of a wrong configuration.
 pub(super) const WRONG_USAGE: u8 = 2;
 
-/// The exit code that tells a supervisor whether another start can help.
+/// Says why a command failed, as JSON where `--json` was given, and chooses the exit code that tells a supervisor whether another start can help.
 #[must_use]
 pub fn failure(error: &anyhow::Error) -> ExitCode {
-    if is_wrong_setting(error) { ExitCode::from(WRONG_USAGE) } else { ExitCode::FAILURE }
+    let is_setting = is_wrong_setting(error);
+    let known = error.chain().find_map(|cause| cause.downcast_ref::<DeskError>()).map(DeskError::code);
+    let code = known.unwrap_or(if is_setting { "wrong_setting" } else { "failed" });
+    say(code, &format!("{error:#}"));
+    if is_setting { ExitCode::from(WRONG_USAGE) } else { ExitCode::FAILURE }
+}
+
+/// Says what is wrong with the command line, as JSON where `--json` was given, and ends. A question for help is answered.
+pub(super) fn wrong_line(error: &clap::Error) -> ! {
+    if error.use_stderr() && asks_for_json() {
+        let text = error.render().to_string();
+        say("wrong_usage", text.strip_prefix("error: ").unwrap_or(&text).trim_end());
+        std::process::exit(i32::from(WRONG_USAGE));
+    }
+    error.exit()
+}
+
+fn say(code: &str, detail: &str) {
+    if asks_for_json() {
+        eprintln!("{}", serde_json::json!({ "code": code, "detail": detail }));
+    } else {
+        let name = console::style("fis:").for_stderr().red().bold();
+        eprintln!("{name} {detail}");
+    }
+}
+
+fn asks_for_json() -> bool {
+    std::env::args_os().any(|word| word == "--json")
 }
 
 fn is_wrong_setting(error: &anyhow::Error) -> bool {

@@ -3,12 +3,16 @@
 
 use std::process::ExitCode;
 
-use super::{acting, printable, text};
-use crate::desk::held::{HeldFilter, ReleaseEvents, ReleaseMatching, Released, ReleasedEvents};
+use chrono::{DateTime, Utc};
+
+use super::text::{age, columns};
+use super::{acting, printable, printable_within, text};
+use crate::desk::held::{HeldEvent, HeldFilter, ReleaseEvents, ReleaseMatching, Released, ReleasedEvents};
 use crate::desk::{Desk, LIMIT_MAX, Page};
 use crate::domain::disposition::{Disposition, Reason};
 use crate::domain::ids::{EventId, TenantId};
 use crate::platform::config::Config;
+use crate::platform::time;
 
 #[derive(clap::Subcommand)]
 pub enum HeldCommand {
@@ -75,22 +79,24 @@ impl List {
             super::print_json(&page)?;
             return Ok(ExitCode::SUCCESS);
         }
-        let mut table = super::table(&["tenant", "event", "reason", "detail", "attempts", "held since", "comes back"]);
+        let (now, width) = (time::now(), columns());
         for event in &page.held {
-            table.add_row([
-                printable(&event.tenant_id),
-                printable(&event.event_id),
-                event.reason.to_string(),
-                printable(&event.detail),
-                event.attempts.to_string(),
-                event.first_held_at.format("%Y-%m-%d %H:%M:%S").to_string(),
-                event.due_at.format("%Y-%m-%d %H:%M:%S").to_string(),
-            ]);
+            super::print_text(&two_lines(event, now, width))?;
         }
-        println!("{table}");
         println!("{} of {} held events", page.held.len(), page.total);
         Ok(ExitCode::SUCCESS)
     }
+}
+
+/// Whose event it is, what it waits for and when it comes back; then the detail.
+fn two_lines(event: &HeldEvent, now: DateTime<Utc>, width: usize) -> String {
+    let back = if event.due_at <= now { "is due".to_owned() } else { format!("back in {}", age(event.due_at, now)) };
+    let since = age(now, event.first_held_at);
+    let rest = format!("  {}  attempt {}  held {since}, {back}", event.reason, event.attempts);
+    let whose = format!("{}/{}", printable(&event.tenant_id), printable(&event.event_id));
+    let detail = printable_within(&event.detail, width.saturating_sub(5));
+    let between = if whose.chars().count() + rest.chars().count() <= width { "" } else { "\n  " };
+    format!("{}{between}{rest}\n    {detail}\n", printable_within(&whose, width))
 }
 
 impl Release {

@@ -6,6 +6,7 @@ use std::process::ExitCode;
 use chrono::NaiveDate;
 
 use super::printable;
+use super::text::grouped;
 use crate::desk::entries::{EntriesPage, EntriesQuestion};
 use crate::desk::{Desk, LIMIT_MAX, Page};
 use crate::domain::entry::Side;
@@ -29,7 +30,7 @@ pub struct Journal {
     /// The entry of this event
     #[arg(long, value_name = "ID")]
     event: Option<String>,
-    /// Words that all stand in the description, in any case
+    /// Only entries whose description contains all these words, in any case
     #[arg(long, value_name = "WORDS")]
     text: Option<String>,
     /// How many of the newest
@@ -71,9 +72,12 @@ impl Journal {
 /// terminal may see differently.
 fn listing(page: &EntriesPage) -> anyhow::Result<String> {
     let lines = || page.entries.iter().flat_map(|entry| &entry.lines);
-    let account_width = lines().map(|line| line.account.len()).max().unwrap_or_default();
-    let amount_width = lines().map(|line| line.amount.len()).max().unwrap_or_default().max(6);
+    let account_width = lines().map(|line| line.account.len()).max().unwrap_or_default().max(7);
+    let amount_width = lines().map(|line| grouped(&line.amount).len()).max().unwrap_or_default().max(6);
     let mut out = String::new();
+    if !page.entries.is_empty() {
+        writeln!(out, "  {:<account_width$}  {:>amount_width$}  {:>amount_width$}\n", "account", "debit", "credit")?;
+    }
     for entry in &page.entries {
         writeln!(out, "{}  {}  {}", entry.entry_id, entry.accounting_date, printable(&entry.description))?;
         write!(out, "  event {}", printable(&entry.event_id))?;
@@ -90,20 +94,22 @@ fn listing(page: &EntriesPage) -> anyhow::Result<String> {
         out.push('\n');
         for line in &entry.lines {
             let (debit, credit) = match line.side {
-                Side::Debit => (line.amount.as_str(), ""),
-                Side::Credit => ("", line.amount.as_str()),
+                Side::Debit => (grouped(&line.amount), String::new()),
+                Side::Credit => (String::new(), grouped(&line.amount)),
             };
             let (account, currency) = (&line.account, line.currency);
             write!(out, "  {account:<account_width$}  {debit:>amount_width$}  {credit:>amount_width$}  {currency}")?;
             let base = entry.base_currency;
             if currency != base {
-                write!(out, "  = {} {base}", line.base_amount)?;
+                write!(out, "  = {} {base}", grouped(&line.base_amount))?;
             }
             writeln!(out, "  {}", printable(&line.account_name))?;
         }
         out.push('\n');
     }
     let older = if page.more { ", older ones follow with --offset or --limit" } else { "" };
-    writeln!(out, "{} entries{older}", page.entries.len())?;
+    let count = i64::try_from(page.entries.len()).unwrap_or(i64::MAX);
+    let entries = if count == 1 { "1 entry".to_owned() } else { format!("{count} entries") };
+    writeln!(out, "{entries}{older}")?;
     Ok(out)
 }

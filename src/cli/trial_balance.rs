@@ -3,9 +3,9 @@
 use std::process::ExitCode;
 
 use chrono::NaiveDate;
-use comfy_table::CellAlignment;
 
 use super::printable;
+use super::text::{grouped, numbers};
 use crate::desk::Desk;
 use crate::desk::trial_balance::{AccountRow, TotalsVerdict, TrialBalanceQuestion, TrialBalanceSheet};
 use crate::domain::export::csv_row;
@@ -14,7 +14,7 @@ use crate::platform::config::Config;
 
 #[derive(clap::Args)]
 pub struct Trial {
-    /// Whose accounts
+    /// The tenant whose accounts are shown
     #[arg(long, value_parser = super::tenant)]
     tenant: TenantId,
     /// The last accounting date that counts [default: all]
@@ -73,15 +73,25 @@ fn as_csv(sheet: &TrialBalanceSheet) -> String {
 
 fn print_table(sheet: &TrialBalanceSheet) -> anyhow::Result<()> {
     let mut table = super::table(&COLUMNS);
-    for column in table.column_iter_mut().skip(4) {
-        column.set_cell_alignment(CellAlignment::Right);
-    }
     for row in &sheet.accounts {
-        table.add_row(values(row).map(printable));
+        let [account, name, kind, currency, sums @ ..] = values(row);
+        let [debit, credit, balance] = sums.map(grouped);
+        table.add_row([
+            printable(account),
+            printable(name),
+            kind.to_owned(),
+            currency.to_owned(),
+            debit,
+            credit,
+            balance,
+        ]);
     }
     for total in &sheet.totals {
-        table.add_row(["total", "", "", total.currency, &total.debit, &total.credit, &total.difference]);
+        let [debit, credit, difference] = [&total.debit, &total.credit, &total.difference].map(|sum| grouped(sum));
+        let [word, none, currency] = ["total", "", total.currency].map(str::to_owned);
+        table.add_row([word, none.clone(), none, currency, debit, credit, difference]);
     }
+    numbers(&mut table, 4..7);
     let note = match sheet.verdict {
         TotalsVerdict::Exchanged => format!(
             "Totals differ where entries exchange one currency for another; each balances in {}, see --base.\n",

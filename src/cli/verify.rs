@@ -5,6 +5,7 @@ use std::process::ExitCode;
 
 use anyhow::Context;
 
+use super::text::{coloured, grouped, numbers};
 use super::{parse_tenant, printable};
 use crate::desk::Desk;
 use crate::desk::checkpoint::NamedCheckpoint;
@@ -48,23 +49,24 @@ impl Verify {
                 let verdict = audit.fault.clone().unwrap_or_else(|| "verified".to_owned());
                 table.add_row([
                     audit.tenant_id.clone(),
-                    audit.entries.to_string(),
+                    grouped(&audit.entries.to_string()),
                     audit.head.chars().take(16).collect(),
                     verdict,
                 ]);
             }
+            numbers(&mut table, 1..2);
             println!("{table}");
             for broken in audited.guards.iter().chain(&audited.stranded) {
-                println!("{}", printable(broken));
+                println!("{}", coloured(&printable(broken), false));
             }
             if let Some(log) = &audited.log {
                 tell(log);
             }
             for broken in &audited.checkpoint {
-                println!("{broken}");
+                println!("{}", coloured(&broken.to_string(), false));
             }
             if request.checkpoint.is_some() && audited.checkpoint.is_empty() {
-                println!("the ledger keeps what the checkpoint says");
+                println!("{}", coloured("The ledger keeps what the checkpoint says.", true));
             }
         }
         Ok(if audited.is_whole() { ExitCode::SUCCESS } else { ExitCode::FAILURE })
@@ -74,7 +76,7 @@ impl Verify {
 fn tell(log: &LogAudit) {
     let LogAudit { blocks, rows, unsealed, letters, faults } = log;
     for fault in faults {
-        println!("{}", printable(fault));
+        println!("{}", coloured(&printable(fault), false));
     }
     let unsealed = match unsealed {
         0 => String::new(),

@@ -69,6 +69,28 @@ pub enum DeskError {
     Sink(std::io::Error),
 }
 
+impl DeskError {
+    /// The word for a script: what kind of trouble it is, whatever the text says.
+    #[must_use]
+    pub fn code(&self) -> &'static str {
+        match self {
+            Self::Invalid { .. } | Self::Member { .. } => "invalid",
+            Self::Mistakes { .. } => "mistakes",
+            Self::Setting { .. } => "wrong_setting",
+            Self::NotFound { .. } | Self::Missing { .. } => "not_found",
+            Self::Changed { .. } | Self::Overtaken { .. } => "stale",
+            Self::Busy { .. } => "busy",
+            Self::NotConfirmed { .. } => "not_confirmed",
+            Self::Refused { .. } => "refused",
+            Self::Corrupt { .. } => "corrupt",
+            Self::Away { server: Server::Broker, .. } | Self::Stopped(_) => "broker_away",
+            Self::Away { server: Server::Postgres, .. } => "database_away",
+            Self::Away { server: Server::Redis, .. } => "redis_away",
+            Self::Sink(_) => "output_failed",
+        }
+    }
+}
+
 impl From<OperatorError> for DeskError {
     fn from(error: OperatorError) -> Self {
         Self::Invalid { why: error.to_string() }

@@ -19,6 +19,7 @@ const TOLD_MAX: usize = 1_000;
 
 #[derive(clap::Args)]
 pub struct Show {
+    /// The id of the dead letter
     id: String,
     /// The whole body, however long
     #[arg(long)]

@@ -1,11 +1,11 @@
 //! `fis feed tail`.
 
-use std::fmt::Write as _;
 use std::io::{ErrorKind, Write};
 use std::process::ExitCode;
 
 use serde_json::Value;
 
+use super::super::text::{columns, grouped};
 use super::super::{printable, tenant};
 use super::offset;
 use crate::desk::feed::{self, Announcement, Offset, TailFeed};
@@ -47,7 +47,7 @@ impl Tail {
 
 async fn show(tail: &mut feed::Tail, json: bool) -> anyhow::Result<()> {
     while let Some(event) = tail.next().await? {
-        let line = if json { serde_json::to_string(&event)? + "\n" } else { as_text(&event) };
+        let line = if json { serde_json::to_string(&event)? + "\n" } else { as_text(&event, columns()) };
         if !print_line(&line)? {
             break;
         }
@@ -64,7 +64,8 @@ fn print_line(line: &str) -> anyhow::Result<bool> {
     }
 }
 
-fn as_text(announcement: &Announcement) -> String {
+/// One line, or two where the terminal has no room for it.
+fn as_text(announcement: &Announcement, width: usize) -> String {
     let event: Value = serde_json::from_slice(&announcement.body).unwrap_or_default();
     let text = |pointer: &str| match event.pointer(pointer) {
         Some(Value::String(text)) => printable(text),
@@ -73,27 +74,27 @@ fn as_text(announcement: &Announcement) -> String {
     };
     let kind = printable(&announcement.routing_key);
     let time: String = text("/time").chars().take(19).collect();
-    let mut line = format!("{:>8}  {time}  {:<12}  ", announcement.offset, text("/data/tenantId"));
-    // Writing into a text cannot fail.
-    let _ = match kind.as_str() {
+    let (sequence, what) = match kind.as_str() {
         "fis.journal.posted" | "fis.journal.reverted" => {
             let hash: String = text("/data/hash").chars().take(12).collect();
-            let (sequence, event_id, date) =
-                (text("/data/sequence"), text("/data/eventId"), text("/data/accountingDate"));
-            let amounts = amounts(&event);
-            writeln!(line, "{sequence:>8}  {kind:<20}  {event_id}  {amounts}  {date}  {hash}")
+            let (event_id, date, amounts) = (text("/data/eventId"), text("/data/accountingDate"), amounts(&event));
+            (text("/data/sequence"), format!("{event_id}  {amounts}  {date}  {hash}"))
         }
         "fis.event.rejected" => {
-            let (event_id, reason) = (text("/data/eventId"), text("/data/reason"));
-            writeln!(line, "{:>8}  {kind:<20}  {event_id}  {reason}  {}", "-", text("/data/deadLetterId"))
+            let (event_id, reason, letter) = (text("/data/eventId"), text("/data/reason"), text("/data/deadLetterId"));
+            ("-".to_owned(), format!("{event_id}  {reason}  {letter}"))
         }
         "fis.batch.completed" => {
             let (batch, posted, rejected) = (text("/data/batchId"), text("/data/posted"), text("/data/rejected"));
-            writeln!(line, "{:>8}  {kind:<20}  {batch}  {posted} posted, {rejected} rejected", "-")
+            ("-".to_owned(), format!("{batch}  {posted} posted, {rejected} rejected"))
         }
-        _ => writeln!(line, "{:>8}  {kind:<20}  not an event of fis", "-"),
+        _ => ("-".to_owned(), "not an event of fis".to_owned()),
     };
-    line
+    let (offset, tenant) = (announcement.offset, text("/data/tenantId"));
+    let line = format!("{offset:>8}  {time}  {tenant:<12}  {sequence:>8}  {kind:<20}");
+    let fits = line.chars().count() + 2 + what.chars().count() <= width;
+    let between = if fits { "  " } else { "\n          " };
+    format!("{}{between}{what}\n", line.trim_end())
 }
 
 /// What was debited, one sum for each currency.
@@ -112,6 +113,7 @@ fn amounts(event: &Value) -> String {
             None => sums.push((currency, amount)),
         }
     }
-    let sums: Vec<String> = sums.iter().map(|(currency, sum)| format!("{sum} {currency}")).collect();
+    let sums: Vec<String> =
+        sums.iter().map(|(currency, sum)| format!("{} {currency}", grouped(&sum.to_string()))).collect();
     sums.join(" + ")
 }

@@ -2,6 +2,7 @@
 
 use std::process::ExitCode;
 
+use super::super::text::numbers;
 use super::super::{print_json, printable, table, tenant};
 use super::offset;
 use crate::desk::Desk;
@@ -60,6 +61,7 @@ fn print(proof: &FeedProof) {
             tenant.hash.chars().take(16).collect(),
         ]);
     }
+    numbers(&mut table, 1..5);
     println!("{table}");
     if let Some(fault) = &proof.fault {
         let (place, at) = match fault.at {
