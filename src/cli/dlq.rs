@@ -17,7 +17,7 @@ mod watch;
 
 use std::process::ExitCode;
 
-use super::text::{age, ask, columns};
+use super::text::{age, ask, columns, hanging};
 use super::{NOT_CONFIRMED, plural, printable_within};
 use crate::desk::letters::LetterMoney;
 use crate::platform::config::Config;
@@ -95,24 +95,4 @@ fn money_text(LetterMoney(money): &LetterMoney) -> String {
 /// An example of what is counted, behind a count of ten digits.
 fn as_in(what: &str, example: &str) -> String {
     hanging(&format!("{what}, as in: {}", printable_within(example, 300)), 12, columns())
-}
-
-/// Breaks a text between words where the line would be too long, and begins the next one below it. A word that is too long for
-/// any line is left to the terminal, so that it can be copied.
-fn hanging(text: &str, indent: usize, width: usize) -> String {
-    let (mut broken, mut column) = (String::with_capacity(text.len()), indent);
-    for (place, word) in text.split(' ').enumerate() {
-        let length = word.chars().count();
-        if place > 0 && column + 1 + length >= width {
-            broken.push('\n');
-            broken.extend(std::iter::repeat_n(' ', indent));
-            column = indent;
-        } else if place > 0 {
-            broken.push(' ');
-            column += 1;
-        }
-        broken.push_str(word);
-        column += length;
-    }
-    broken
 }

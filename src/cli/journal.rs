@@ -5,8 +5,8 @@ use std::process::ExitCode;
 
 use chrono::NaiveDate;
 
-use super::printable;
-use super::text::grouped;
+use super::text::{columns, grouped, hanging};
+use super::{printable, printable_within};
 use crate::desk::entries::{EntriesPage, EntriesQuestion};
 use crate::desk::{Desk, LIMIT_MAX, Page};
 use crate::domain::entry::Side;
@@ -74,24 +74,25 @@ fn listing(page: &EntriesPage) -> anyhow::Result<String> {
     let lines = || page.entries.iter().flat_map(|entry| &entry.lines);
     let account_width = lines().map(|line| line.account.len()).max().unwrap_or_default().max(7);
     let amount_width = lines().map(|line| grouped(&line.amount).len()).max().unwrap_or_default().max(6);
-    let mut out = String::new();
+    let (mut out, width) = (String::new(), columns());
     if !page.entries.is_empty() {
         writeln!(out, "  {:<account_width$}  {:>amount_width$}  {:>amount_width$}\n", "account", "debit", "credit")?;
     }
     for entry in &page.entries {
-        writeln!(out, "{}  {}  {}", entry.entry_id, entry.accounting_date, printable(&entry.description))?;
-        write!(out, "  event {}", printable(&entry.event_id))?;
-        write!(out, ", rule {} of version {}", printable(&entry.rule), entry.rule_version)?;
+        let head = format!("{}  {}  {}", entry.entry_id, entry.accounting_date, printable(&entry.description));
+        writeln!(out, "{}", hanging(&head, 4, width))?;
+        let mut more = format!("  event {}", printable(&entry.event_id));
+        write!(more, ", rule {} of version {}", printable(&entry.rule), entry.rule_version)?;
         if let Some(original) = entry.original_date {
-            write!(out, ", dated {original} itself")?;
+            write!(more, ", dated {original} itself")?;
         }
         if let Some(reverses) = &entry.reverses {
-            write!(out, ", reverses {reverses}")?;
+            write!(more, ", reverses {reverses}")?;
         }
         if let Some(reversal) = &entry.reversed_by {
-            write!(out, ", reversed by {reversal}")?;
+            write!(more, ", reversed by {reversal}")?;
         }
-        out.push('\n');
+        writeln!(out, "{}", hanging(&more, 4, width))?;
         for line in &entry.lines {
             let (debit, credit) = match line.side {
                 Side::Debit => (grouped(&line.amount), String::new()),
@@ -103,7 +104,8 @@ fn listing(page: &EntriesPage) -> anyhow::Result<String> {
             if currency != base {
                 write!(out, "  = {} {base}", grouped(&line.base_amount))?;
             }
-            writeln!(out, "  {}", printable(&line.account_name))?;
+            let used = out.len() - out.rfind('\n').map_or(0, |end| end + 1) + 2;
+            writeln!(out, "  {}", printable_within(&line.account_name, width.saturating_sub(used).max(12)))?;
         }
         out.push('\n');
     }

@@ -36,6 +36,26 @@ pub fn columns() -> usize {
     terminal_columns().unwrap_or(160)
 }
 
+/// Breaks a text between words where the line would be too long, and begins the next one below it. A word that is too long for
+/// any line is left to the terminal, so that it can be copied.
+pub fn hanging(text: &str, indent: usize, width: usize) -> String {
+    let (mut broken, mut column) = (String::with_capacity(text.len()), indent);
+    for (place, word) in text.split(' ').enumerate() {
+        let length = word.chars().count();
+        if place > 0 && column + 1 + length >= width {
+            broken.push('\n');
+            broken.extend(std::iter::repeat_n(' ', indent));
+            column = indent;
+        } else if place > 0 {
+            broken.push(' ');
+            column += 1;
+        }
+        broken.push_str(word);
+        column += length;
+    }
+    broken
+}
+
 /// A table as wide as the terminal: words go to the next line of their cell, numbers stay whole.
 pub fn table(header: &[&str]) -> comfy_table::Table {
     let mut table = comfy_table::Table::new();

@@ -44,6 +44,7 @@ mod schema;
 mod tampering;
 mod tampering_log;
 mod tenant_queues;
+mod terminal;
 mod tie_out;
 mod tls;
 mod topology;
