@@ -53,7 +53,8 @@ pub struct PreviewedEvent {
 pub enum PreviewOutcome {
     Posted(PreviewedEntry),
     Reverted { rule: String, reverses_event: String, accounting_date: NaiveDate },
-    Ignored,
+    /// None: no rule matches, and the books ignore what none matches.
+    Ignored { rule: Option<String> },
     Held(PreviewedFailure),
     Rejected(PreviewedFailure),
 }
@@ -101,7 +102,7 @@ impl Preview {
     #[must_use]
     pub fn succeeds(&self) -> bool {
         match self.outcome {
-            PreviewOutcome::Posted(_) | PreviewOutcome::Reverted { .. } | PreviewOutcome::Ignored => true,
+            PreviewOutcome::Posted(_) | PreviewOutcome::Reverted { .. } | PreviewOutcome::Ignored { .. } => true,
             PreviewOutcome::Held(_) | PreviewOutcome::Rejected(_) => false,
         }
     }
@@ -164,7 +165,7 @@ fn outcome_of(event: &InboundEvent<'_>, books: Option<Books>) -> Preview {
         return Preview::failed(told, Failure::new(Reason::UnknownTenant, detail));
     };
     let outcome = match books.map(event, time::now()) {
-        Ok(Mapped::Ignored) => PreviewOutcome::Ignored,
+        Ok(Mapped::Ignored { rule }) => PreviewOutcome::Ignored { rule },
         Ok(Mapped::Reversal(request)) => PreviewOutcome::Reverted {
             rule: request.rule,
             reverses_event: request.original.to_string(),

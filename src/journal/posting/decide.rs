@@ -16,6 +16,7 @@ use crate::domain::ids::{EventKey, TenantId};
 use crate::domain::receipt::{Original, Posted, Receipt};
 use crate::domain::waits_for::WaitsFor;
 use crate::store::held::{CountedHold, KnownHold};
+use crate::store::ignored::IgnoredEvent;
 use crate::store::received::Outcome;
 
 /// The events that the batch wants to reverse.
@@ -86,9 +87,11 @@ fn decide_one(
         return Verdict::Rejected { failure, posted: Some(posted) };
     }
     let outcome = match step {
-        Step::Ignore => {
+        Step::Ignore { rule } => {
             end_waiting_copy(plan, known, &key, &facts.payload_hash);
             plan.counts.ignored(&key.0, &reception);
+            let (books_version, received_on) = (facts.books_version.unwrap_or(0), reception.day());
+            plan.ignored.insert(key, IgnoredEvent { rule, books_version, received_on, ignored_at: now });
             return Verdict::Ignored;
         }
         Step::Fail(failure) => Err(failure),

@@ -100,6 +100,7 @@ pub(super) async fn finish(
         replays::advance(&mut *db, turn, step).await?;
     }
     replays::count_failed(&mut *db, &failed).await?;
+    store::ignored::upsert(&mut *db, &plan.ignored).await?;
     let batches = plan.tally.changed(&known.tally);
     batches::write(&mut *db, &batches, &plan.tally.members, now).await?;
     let is_plain = seen.is_some_and(|seen| !seen.letters)
@@ -108,6 +109,7 @@ pub(super) async fn finish(
         && plan.counts.totals().is_empty()
         && plan.held.is_empty()
         && plan.rejected.is_empty()
+        && plan.ignored.is_empty()
         && batches.is_empty()
         && turn.is_none();
     plan.counts.totals().write(&mut *db).await?;
