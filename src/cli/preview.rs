@@ -17,8 +17,10 @@ use crate::platform::config::Config;
 /// Characters of a detail that are shown.
 const DETAIL_MAX: usize = 300;
 
-/// Exit 0: every event would be posted, reversed or ignored. Exit 1: one would be held or rejected.
 #[derive(clap::Args)]
+#[command(
+    after_help = "Exit 0: every event would be posted, reversed or ignored. Exit 1: one would be held or rejected."
+)]
 pub struct Preview {
     /// The lines that `fis publish` takes, or an event's body; `-` for standard input
     file: PathBuf,

@@ -16,9 +16,10 @@ use crate::platform::config::Config;
 /// Characters of a detail that are shown.
 const DETAIL_MAX: usize = 300;
 
-/// Exit 0: every event is confirmed; with --wait also posted, a duplicate or ignored. Exit 1: an event was not published, or with --wait is
-/// held, rejected, or not decided before the deadline.
 #[derive(clap::Args)]
+#[command(
+    after_help = "Exit 0: every event is confirmed; with --wait also posted, a duplicate or ignored. Exit 1: an event was not published, or with --wait is held, rejected, or not decided before the deadline."
+)]
 pub struct Publish {
     /// Newline-delimited JSON: {"routingKey", "body", "lane"?, "headers"?} per line; `-` for standard input
     file: PathBuf,

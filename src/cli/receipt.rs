@@ -13,8 +13,10 @@ use crate::domain::disposition::Reason;
 use crate::domain::ids::{EventId, TenantId};
 use crate::platform::config::Config;
 
-/// Exit 0: the event is posted, or the books ignore it. Exit 1: it is held, rejected, or was never seen; `status` of `--json` says which.
 #[derive(clap::Args)]
+#[command(
+    after_help = "Exit 0: the event is posted, or the books ignore it. Exit 1: it is held, rejected, or was never seen; `status` of --json says which."
+)]
 pub struct Receipt {
     /// The event's tenant
     #[arg(long, value_parser = super::tenant)]

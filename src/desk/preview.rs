@@ -177,7 +177,7 @@ fn at_line(error: DeskError, line: u64, before: usize) -> DeskError {
 /// An event to be looked at.
 enum Candidate<'a> {
     Body { body: &'a [u8], routing_key: Option<&'a str> },
-    Line(PublishedEvent),
+    Line(Box<PublishedEvent>),
 }
 
 /// The members by which a line is told from a body.
@@ -215,17 +215,16 @@ fn candidates<'a>(request: &PreviewRequest<'a>) -> Result<Vec<(u64, Candidate<'a
         let event = std::str::from_utf8(text).map_err(|error| DeskError::Invalid { why: error.to_string() });
         let event = event.and_then(PublishedEvent::parse);
         let event = event.map_err(|error| DeskError::Invalid { why: format!("line {line} is not valid: {error}") })?;
-        Ok((line, Candidate::Line(event)))
+        Ok((line, Candidate::Line(Box::new(event))))
     };
     lines.into_iter().map(parse).collect()
 }
 
 impl Candidate<'_> {
     async fn preview(&self, default_tenant: Option<&TenantId>, shelf: &mut Shelf<'_>) -> Result<Preview, DeskError> {
-        let nothing = |_: &str| None;
         let own = |name: &str| match self {
             Self::Line(event) => event.header(name),
-            Self::Body { .. } => nothing(name),
+            Self::Body { .. } => None,
         };
         let message = match self {
             Self::Body { body, routing_key } => {
@@ -253,7 +252,7 @@ impl Candidate<'_> {
 /// The books by which events are looked at.
 enum Shelf<'c> {
     Given(Box<Books>),
-    InForce { config: &'c Config, desk: Option<Desk>, books: BTreeMap<TenantId, Found> },
+    InForce { config: &'c Config, desk: Option<Box<Desk>>, books: BTreeMap<TenantId, Found> },
 }
 
 /// The books of a tenant, where it has some; or the version that cannot be read, and why.
@@ -268,7 +267,7 @@ impl Shelf<'_> {
         if !books.contains_key(tenant) {
             let desk = match desk {
                 Some(desk) => desk,
-                None => desk.insert(Desk::open(config).await?),
+                None => desk.insert(Box::new(Desk::open(config).await?)),
             };
             let found = match in_force(&mut *desk.postgres.pool.acquire().await?, tenant).await {
                 Err(error @ BooksError::Stored { version, .. }) => {

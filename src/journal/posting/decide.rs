@@ -89,10 +89,7 @@ fn decide_one(
     let outcome = match step {
         Step::Ignore { rule } => {
             end_waiting_copy(plan, known, &key, &facts.payload_hash);
-            plan.counts.ignored(&key.0, &reception);
-            let (books_version, received_on) = (facts.books_version.unwrap_or(0), reception.day());
-            plan.ignored.insert(key, IgnoredEvent { rule, books_version, received_on, ignored_at: now });
-            return Verdict::Ignored;
+            return ignore(plan, key, facts.books_version, rule, &reception, now);
         }
         Step::Fail(failure) => Err(failure),
         Step::Post { entry, rule } => Ok((entry, rule, None)),
@@ -120,6 +117,20 @@ fn decide_one(
             }
         },
     }
+}
+
+fn ignore(
+    plan: &mut Plan,
+    key: EventKey,
+    books_version: Option<i32>,
+    rule: Option<String>,
+    reception: &Reception,
+    now: DateTime<Utc>,
+) -> Verdict {
+    plan.counts.ignored(&key.0, reception);
+    let (books_version, received_on) = (books_version.unwrap_or(0), reception.day());
+    plan.ignored.insert(key, IgnoredEvent { rule, books_version, received_on, ignored_at: now });
+    Verdict::Ignored
 }
 
 pub(super) type Reversal = (BalancedEntry, String, Option<(EventKey, String)>);

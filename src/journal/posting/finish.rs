@@ -106,10 +106,7 @@ pub(super) async fn finish(
     let is_plain = seen.is_some_and(|seen| !seen.letters)
         && !known.any_held
         && !awaited
-        && plan.counts.totals().is_empty()
-        && plan.held.is_empty()
-        && plan.rejected.is_empty()
-        && plan.ignored.is_empty()
+        && plan.has_entries_alone()
         && batches.is_empty()
         && turn.is_none();
     plan.counts.totals().write(&mut *db).await?;

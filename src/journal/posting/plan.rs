@@ -55,6 +55,11 @@ pub struct Plan {
 }
 
 impl Plan {
+    /// Nothing is to be written behind the entries and their totals.
+    pub(super) fn has_entries_alone(&self) -> bool {
+        self.counts.totals().is_empty() && self.held.is_empty() && self.rejected.is_empty() && self.ignored.is_empty()
+    }
+
     /// The writing of the entries, with the heads where they end and the totals of what was posted.
     pub(super) fn write(&self, heads: &BTreeMap<TenantId, ChainHead>, received: &Totals) -> Result<Write, sqlx::Error> {
         let moved = heads.iter().filter(|(tenant, _)| self.moved.contains(*tenant)).collect();
