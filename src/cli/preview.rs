@@ -48,6 +48,7 @@ impl Preview {
         let routing_key = self.routing_key.as_deref();
         let request = PreviewRequest { input: &input, tenant, routing_key, books: books.as_deref() };
         let told = match preview(config, &request).await {
+            Err(DeskError::Member { member, why }) => anyhow::bail!("--{member} {why}"),
             Err(error @ DeskError::Mistakes { .. }) => Err(error).context("run `fis books check` on the file")?,
             told => told?,
         };

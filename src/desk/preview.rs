@@ -24,6 +24,9 @@ const EVENTS_MAX: usize = 100_000;
 /// The routing key of a body that came without one; no event can be of this type by itself.
 const NO_KEY: &str = "-";
 
+/// The member that names the routing key.
+const ROUTING_KEY: &str = "routing-key";
+
 /// Events to be looked at.
 #[derive(Debug, Clone)]
 pub struct PreviewRequest<'a> {
@@ -157,21 +160,10 @@ pub async fn preview(config: &Config, request: &PreviewRequest<'_>) -> Result<Ve
     let default_tenant = request.tenant.clone().or_else(|| TenantId::parse(&config.intake.default_tenant).ok());
     let mut previews = Vec::new();
     for (line, candidate) in candidates(request)? {
-        let preview = candidate.preview(default_tenant.as_ref(), &mut shelf).await;
-        let preview = preview.map_err(|error| at_line(error, line, previews.len()))?;
+        let preview = candidate.preview(line, default_tenant.as_ref(), &mut shelf).await?;
         previews.push(PreviewedLine { line, preview });
     }
     Ok(previews)
-}
-
-/// Names the line of a mistake where there are several.
-fn at_line(error: DeskError, line: u64, before: usize) -> DeskError {
-    match error {
-        DeskError::Invalid { why } if before > 0 || line > 1 => {
-            DeskError::Invalid { why: format!("line {line}: {why}") }
-        }
-        error => error,
-    }
 }
 
 /// An event to be looked at.
@@ -196,7 +188,7 @@ fn candidates<'a>(request: &PreviewRequest<'a>) -> Result<Vec<(u64, Candidate<'a
     let lines = (1u64..).zip(request.input.split(|byte| *byte == b'\n')).filter(|(_, line)| !is_blank(line));
     let mut lines: Vec<(u64, &[u8])> = lines.collect();
     let first = lines.first().map_or(request.input, |(_, line)| line);
-    if lines.len() < 2 || serde_json::from_slice::<IgnoredAny>(first).is_err() {
+    if lines.is_empty() || lines.len() > 1 && serde_json::from_slice::<IgnoredAny>(first).is_err() {
         lines = vec![(1, request.input)];
     }
     if lines.len() > EVENTS_MAX {
@@ -208,8 +200,8 @@ fn candidates<'a>(request: &PreviewRequest<'a>) -> Result<Vec<(u64, Candidate<'a
         return Ok(lines.into_iter().map(|(line, body)| (line, Candidate::Body { body, routing_key })).collect());
     }
     if request.routing_key.is_some() {
-        let why = "a routing key was given, and the lines have their own: leave it out".to_owned();
-        return Err(DeskError::Invalid { why });
+        let why = "is for bodies; these lines have routing keys of their own, leave it out".to_owned();
+        return Err(DeskError::Member { member: ROUTING_KEY, why });
     }
     let parse = |(line, text): (u64, &[u8])| {
         let event = std::str::from_utf8(text).map_err(|error| DeskError::Invalid { why: error.to_string() });
@@ -221,7 +213,12 @@ fn candidates<'a>(request: &PreviewRequest<'a>) -> Result<Vec<(u64, Candidate<'a
 }
 
 impl Candidate<'_> {
-    async fn preview(&self, default_tenant: Option<&TenantId>, shelf: &mut Shelf<'_>) -> Result<Preview, DeskError> {
+    async fn preview(
+        &self,
+        line: u64,
+        default_tenant: Option<&TenantId>,
+        shelf: &mut Shelf<'_>,
+    ) -> Result<Preview, DeskError> {
         let own = |name: &str| match self {
             Self::Line(event) => event.header(name),
             Self::Body { .. } => None,
@@ -238,9 +235,11 @@ impl Candidate<'_> {
             Err(undecodable) => return Ok(Preview::failed(None, undecodable.failure)),
         };
         if event.event_type.as_str() == NO_KEY {
-            let why = "the event does not name its type, so its type is the routing key it is published with: give that as well, \
-                       or preview the line that you publish, {\"routingKey\": \"…\", \"body\": {…}}";
-            return Err(DeskError::Invalid { why: why.to_owned() });
+            let why = format!(
+                "is needed: the event of line {line} does not name its type, so the routing key is its type. Or preview the line that \
+                 you publish, {{\"routingKey\": \"…\", \"body\": {{…}}}}"
+            );
+            return Err(DeskError::Member { member: ROUTING_KEY, why });
         }
         match shelf.books_of(&event.tenant_id).await? {
             Ok(books) => Ok(outcome_of(&event, books)),

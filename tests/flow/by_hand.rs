@@ -86,7 +86,10 @@ async fn a_preview_shows_the_entry_or_the_reason_and_books_nothing() {
     let args = ["preview", &raw, "--books", &file, "--tenant", "acme", "--routing-key", "ecommerce.order.completed"];
     world.fis(&args).await.expect(0, &["would post 5", "written as       raw"]);
     // Without the routing key nobody knows what it is; that is no fault of the event.
-    world.fis(&args[..6]).await.expect(1, &["does not name its type", "routingKey"]);
+    world
+        .fis(&args[..6])
+        .await
+        .expect(1, &["--routing-key is needed: the event of line 1 does not name its type", "routingKey"]);
     world
         .fis(&["preview", &event, "--tenant", "acme", "--books", "nowhere.toml"])
         .await
@@ -149,7 +152,7 @@ async fn a_preview_takes_the_lines_that_are_published() {
     let told = world.fis(&["preview", &one, "--json"]).await.expect(0, &[]).json();
     assert_eq!((&told["outcome"], &told["dialect"]), (&"posted".into(), &"canonical".into()));
     let key = ["preview", &one, "--routing-key", "a.b.c"];
-    world.fis(&key).await.expect(1, &["the lines have their own"]);
+    world.fis(&key).await.expect(1, &["--routing-key is for bodies"]);
     // Bodies may come one a line, too.
     let bodies = [order("one"), cart("acme", "a-cart")].map(|message| message.value().to_string()).join("\n");
     let bodies = world.file("bodies.ndjson", bodies);

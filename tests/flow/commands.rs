@@ -138,6 +138,10 @@ async fn a_publisher_who_waits_hears_the_verdict_on_each_event() {
     world.fis(&["publish", &good, "--wait"]).await.expect(0, &["line 1: sale duplicate of acme/1"]);
     world.fis(&["publish", &good, "--deadline", "5"]).await.expect(2, &["--wait"]);
     run.terminate().await;
+    // With nobody there to decide, the verdicts of yesterday are not today's.
+    let file = world.file("again.ndjson", [lines[3].clone(), lines[5].clone(), lines[7].clone()].join("\n"));
+    let words = ["line 1: a-cart not decided", "line 2: sale not decided", "line 3: (no event id) not decided"];
+    world.fis(&["publish", &file, "--wait", "--deadline", "0"]).await.expect(1, &words);
 }
 
 /// One of each: ready, held, dead, posted. Then everything is drained.
