@@ -1,12 +1,13 @@
--- Records beside the ledger: what was received, how far a publisher's batch is, how far the mirror is, and every event's lifecycle.
+-- Records beside the ledger: what was received, what was ignored, how far a publisher's batch is, how far the mirror is, and every event's lifecycle.
 --
 -- Invariants held here:
 --   * for every tenant and day of receipt: the events and the money of `posted` are those of the entries with that received_on,
 --     of `held` those of fis_held, of `parked` those of the letters that are open or discarded. `duplicate`, `ignored` and
---     `discarded` (letters that retention has removed) leave no row and stand here alone
+--     `discarded` (letters that retention has removed) are proven by no row and stand here alone
 --   * an event is counted once per message, on the tenant's day on which the message came; where it moves (held and then
 --     posted, parked and then posted), row and count move together, in one transaction, and keep that day
 --   * nothing but a row's absence or change can make a difference: no statement reads these totals to write rows
+--   * an event that the books ignored has a row in fis_ignored for 30 days from its receipt; the row decides nothing about the event
 --   * a member of a batch is counted once, in the counter that its outcome names: posted + rejected + ignored = count of members
 --   * a posted member stays posted; completed_at is set once and stays
 --   * every entry of a tenant from the mirror's beginning up to seq was confirmed by the broker, on that exchange; a cursor only
@@ -26,6 +27,20 @@ create table fis_received (
     amount      numeric not null,
     primary key (tenant_id, received_on, outcome, currency)
 ) with (fillfactor = 50);
+
+-- One row per event that the books ignored, so that its publisher can tell it from one that was lost. Sent again, it is decided anew.
+create table fis_ignored (
+    tenant_id     text        not null,
+    event_id      text        not null,
+    -- Null: no rule matched, and the books ignore what none matches.
+    rule_name     text,
+    books_version integer     not null,
+    received_on   date        not null,
+    ignored_at    timestamptz not null,
+    primary key (tenant_id, event_id)
+);
+-- By it the old ones are found and removed.
+create index fis_ignored_received_on on fis_ignored (received_on);
 
 -- One row per batch of a publisher. size: the greatest that a member named; null until one does.
 create table fis_batch (

@@ -10,6 +10,7 @@ mod export;
 mod feed;
 mod held;
 mod journal;
+mod lines;
 mod manual;
 mod preview;
 mod publish;

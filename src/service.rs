@@ -278,6 +278,8 @@ fn start(config: &Config, parts: &Parts, tasks: &mut Tasks) {
     tasks.spawn("probe", async move { loops::probe(&probed, &stop).await });
     let (stop, watched) = (tasks.first.clone(), edges.clone());
     tasks.spawn("letters", async move { loops::watch_letters(&watched, &stop).await });
+    let (stop, forgetting) = (tasks.first.clone(), edges.clone());
+    tasks.spawn("forget", async move { loops::forget_ignored(&forgetting, &stop).await });
     // Behind whatever still writes to the log when it is told to stop.
     let (stop, sealed, busy) = (tasks.then.clone(), edges.clone(), Arc::clone(&pipeline));
     tasks.spawn("seal", async move { loops::seal_log(&sealed, &busy, &stop).await });

@@ -121,7 +121,7 @@ fn told_entry(entry: ChainedEntry, books: &Books, reversed_by: Option<String>) -
         posted_at: instant_text(entry.posted_at),
         description: entry.description,
         base_currency: books.base_currency.code(),
-        lines: entry.lines.iter().map(|line| told_line(line, books)).collect(),
+        lines: entry.lines.iter().map(|line| told_line(line, Some(books))).collect(),
         rule: origin.rule_name,
         rule_version: origin.rule_version,
         reverses: entry.reverses_entry_id,
@@ -135,13 +135,16 @@ fn told_entry(entry: ChainedEntry, books: &Books, reversed_by: Option<String>) -
     }
 }
 
-fn told_line(line: &Line, books: &Books) -> JournalLine {
+/// A line; without books it has no name, and its base amount is written as it is stored.
+pub(super) fn told_line(line: &Line, books: Option<&Books>) -> JournalLine {
+    let account = books.and_then(|books| books.account(line.account.as_str()));
+    let base_amount = line.base_amount;
     JournalLine {
         account: line.account.to_string(),
-        account_name: books.account(line.account.as_str()).map(|account| account.name.clone()).unwrap_or_default(),
+        account_name: account.map(|account| account.name.clone()).unwrap_or_default(),
         side: line.side,
         amount: line.currency.text(line.amount),
         currency: line.currency.code(),
-        base_amount: books.base_currency.text(line.base_amount),
+        base_amount: books.map_or_else(|| base_amount.to_string(), |books| books.base_currency.text(base_amount)),
     }
 }

@@ -22,6 +22,7 @@ pub mod status;
 pub mod tie_out;
 pub mod topology;
 pub mod trial_balance;
+pub mod verdicts;
 pub mod verify;
 
 pub use error::{DeskError, Server};

@@ -1,16 +1,18 @@
 //! Publishing, as a publisher ought to: persistent, confirmed, mandatory, with the tenant in a header. Events enter, the number that the broker has in a queue leaves;
-//! an event that came back or was refused is named by its number and never counted.
+//! an event that came back or was refused is named by its number and never counted. Whoever wants to know also hears what became of each event (`verdicts`).
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
+use std::time::Duration;
 
 use serde::Deserialize;
 use serde_json::value::RawValue;
 
-use super::{DeskError, Server};
+use super::verdicts::{LineVerdict, Verdicts};
+use super::{Desk, DeskError, Server};
 use crate::domain::event::{RawMessage, tenant_of};
 use crate::domain::names::{EVENTS_EXCHANGE, TENANT_HEADER};
 use crate::intake::Lane;
-use crate::platform::amqp::{Connection, OutMessage, Properties, PublishOutcome, Publisher};
+use crate::platform::amqp::{AmqpError, Connection, OutMessage, Properties, PublishOutcome, Publisher, ReplyCode};
 use crate::platform::config::Config;
 
 /// Confirms are awaited a window at a time; the gain beyond a thousand is small.
@@ -82,6 +84,19 @@ impl PublishedEvent {
     }
 }
 
+impl PublishedEvent {
+    /// The text of a header.
+    pub(super) fn header(&self, name: &str) -> Option<&str> {
+        self.properties.header(name)
+    }
+
+    /// The message as fis will read it.
+    pub(super) fn raw<'a, 'h>(&'a self, header: &'h dyn Fn(&str) -> Option<&'a str>) -> RawMessage<'a, 'h> {
+        let content_type = self.properties.content_type();
+        RawMessage { body: &self.body, routing_key: &self.routing_key, content_type, header }
+    }
+}
+
 /// The events that the broker has, and those that it did not take.
 #[derive(Debug, Clone, Default, PartialEq, Eq, serde::Serialize)]
 pub struct Published {
@@ -104,6 +119,7 @@ pub struct Publishing {
     run: u64,
     window: Vec<(u64, OutMessage)>,
     published: Published,
+    verdicts: Option<Verdicts>,
 }
 
 impl Publishing {
@@ -113,7 +129,27 @@ impl Publishing {
         let connection = Connection::open(&config.amqp, "fis publish").await?;
         let publisher = Publisher::open(&connection).await?;
         let (run, window) = (fastrand::u64(..), Vec::with_capacity(WINDOW));
-        Ok(Self { connection, publisher, run, window, published: Published::default() })
+        Ok(Self { connection, publisher, run, window, published: Published::default(), verdicts: None })
+    }
+
+    /// Waits for the verdict on every confirmed event as well, until `deadline` has passed once: from then on nobody waits.
+    ///
+    /// # Errors
+    /// The database is away, or of another version.
+    pub async fn waiting(self, config: &Config, deadline: Duration) -> Result<Self, DeskError> {
+        let verdicts = Some(Verdicts::new(Desk::open(config).await?, deadline));
+        Ok(Self { verdicts, ..self })
+    }
+
+    /// The verdicts that have come since the last call, in the order of the events.
+    pub fn take_verdicts(&mut self) -> Vec<LineVerdict> {
+        self.verdicts.as_mut().map(Verdicts::take).unwrap_or_default()
+    }
+
+    /// The events that were taken and are not sent yet.
+    #[must_use]
+    pub fn unsent(&self) -> usize {
+        self.window.len()
     }
 
     /// The events that are confirmed so far.
@@ -141,27 +177,31 @@ impl Publishing {
         Ok(is_full)
     }
 
-    /// Sends what is left and ends the session.
+    /// Sends what is left and ends the session. The verdicts that nobody has taken yet come along.
     ///
     /// # Errors
     /// The broker is away: of the events since the last confirm it is unknown.
-    pub async fn finish(mut self) -> Result<Published, DeskError> {
+    pub async fn finish(mut self) -> Result<(Published, Vec<LineVerdict>), DeskError> {
         let sent = self.send().await;
+        let told = self.take_verdicts();
         self.connection.close().await;
-        sent.map(|()| self.published)
+        sent.map(|()| (self.published, told))
     }
 
     async fn send(&mut self) -> Result<(), DeskError> {
-        let (lines, messages): (Vec<u64>, Vec<OutMessage>) = self.window.drain(..).unzip();
-        let confirmed = self.published.confirmed;
-        let outcomes = self.publisher.publish(&messages).await.map_err(|error| DeskError::Away {
-            server: Server::Broker,
-            why: format!("{confirmed} events are confirmed; of the {} after them it is unknown: publish them again, duplicates are recognised: {error}", messages.len()),
-        })?;
+        let window = std::mem::take(&mut self.window);
+        if let Some(verdicts) = &mut self.verdicts {
+            verdicts.expect(&window).await?;
+        }
+        let (lines, messages): (Vec<u64>, Vec<OutMessage>) = window.into_iter().unzip();
+        let outcomes = self.publisher.publish(&messages).await;
+        let outcomes = outcomes.map_err(|error| self.published.interrupted(&messages, &error, &self.connection))?;
+        let mut confirmed = BTreeSet::new();
         for (line, outcome) in lines.into_iter().zip(outcomes) {
             let reason = match outcome {
                 PublishOutcome::Confirmed => {
                     self.published.confirmed += 1;
+                    confirmed.insert(line);
                     continue;
                 }
                 PublishOutcome::Returned(reason) => {
@@ -171,6 +211,34 @@ impl Publishing {
             };
             self.published.failed.push(NotPublished { line, reason });
         }
-        Ok(())
+        match &mut self.verdicts {
+            Some(verdicts) => verdicts.wait(&confirmed).await,
+            None => Ok(()),
+        }
+    }
+}
+
+impl Published {
+    /// The error of a window whose confirms did not come.
+    fn interrupted(&self, window: &[OutMessage], error: &AmqpError, connection: &Connection) -> DeskError {
+        let failed = u64::try_from(self.failed.len() + window.len()).unwrap_or(u64::MAX);
+        let known = format!("{} of {} events confirmed", self.confirmed, self.confirmed.saturating_add(failed));
+        let exchanges: BTreeSet<&str> = window.iter().map(|message| message.exchange.as_str()).collect();
+        let exchanges = exchanges.into_iter().collect::<Vec<_>>().join(" or ");
+        let AmqpError::Broker { code, .. } = error else {
+            let why = format!("{known}: {error}. Publish all of them again; this cannot post twice.");
+            return DeskError::Away { server: Server::Broker, why };
+        };
+        let why = match code {
+            Some(ReplyCode::NotFound) => {
+                format!("{known}: exchange {exchanges} does not exist. Run `fis topology apply`, then publish again")
+            }
+            Some(ReplyCode::AccessRefused) => {
+                let user = connection.user();
+                format!("{known}: user `{user}` may not write to {exchanges}. Give it that right, then publish again")
+            }
+            _ => format!("{known}: {error}. Publish all of them again"),
+        };
+        DeskError::Refused { why: format!("{why}; this cannot post twice.") }
     }
 }

@@ -47,6 +47,21 @@ pub enum Dialect {
     Raw,
 }
 
+impl Dialect {
+    /// The name by which programs know the form; `docs/events.md` describes it.
+    #[must_use]
+    pub fn as_str(self) -> &'static str {
+        match self {
+            Self::Canonical => "canonical",
+            Self::SnakeCase => "snake_case",
+            Self::QueueEnvelope => "queue_envelope",
+            Self::CloudEventStructured => "cloud_event_structured",
+            Self::CloudEventBinary => "cloud_event_binary",
+            Self::Raw => "raw",
+        }
+    }
+}
+
 /// Membership in a publisher's batch.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct BatchRef {
@@ -101,10 +116,14 @@ pub fn decode<'a>(
     message: RawMessage<'a, '_>,
     default_tenant: Option<&TenantId>,
 ) -> Result<InboundEvent<'a>, Box<Undecodable>> {
-    let bare = |failure| Box::new(Undecodable { failure, identity: Identity::default(), batch: None });
     if let Some(why) = (message.header)(UNREADABLE_HEADER) {
-        return Err(bare(unreadable(why)));
+        // Without all of its headers it may be anybody's.
+        return Err(Box::new(Undecodable { failure: unreadable(why), identity: Identity::default(), batch: None }));
     }
+    let bare = |failure| {
+        let identity = Fields::without_body(message).identity(message, default_tenant);
+        Box::new(Undecodable { failure, identity, batch: None })
+    };
     if message.body.len() > BODY_BYTES_MAX {
         let detail = format!("the body has {} bytes, at most {BODY_BYTES_MAX} are taken", message.body.len());
         return Err(bare(Failure::new(Reason::TooLarge, detail)));

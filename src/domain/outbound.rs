@@ -104,6 +104,9 @@ struct LineData<'a> {
 struct RejectedData<'a> {
     tenant_id: Option<&'a str>,
     event_id: Option<&'a str>,
+    event_type: Option<&'a str>,
+    routing_key: &'a str,
+    message_id: Option<&'a str>,
     reason: &'static str,
     detail: &'a str,
     dead_letter_id: &'a str,
@@ -170,6 +173,9 @@ pub fn rejected_event(letter: &DeadLetter, now: DateTime<Utc>, index: usize) -> 
     let data = RejectedData {
         tenant_id: tenant.as_deref(),
         event_id: letter.identity.event_id.as_ref().map(super::ids::EventId::as_str),
+        event_type: letter.identity.event_type.as_ref().map(super::ids::EventType::as_str),
+        routing_key: &letter.routing_key,
+        message_id: letter.message_id.as_deref(),
         reason: letter.failure.reason.code(),
         detail: &letter.failure.detail,
         dead_letter_id: &letter.id,

@@ -81,7 +81,7 @@ impl Mapper {
         let (step, event_date) = match outcome {
             Ok(Mapped::Entry { entry, rule }) => (Step::Post { entry, rule }, None),
             Ok(Mapped::Reversal(request)) => (Step::Reverse { request, books: Arc::clone(books) }, Some(event_date)),
-            Ok(Mapped::Ignored) => (Step::Ignore, None),
+            Ok(Mapped::Ignored { rule }) => (Step::Ignore { rule }, None),
             Err(failure) => (Step::Fail(failure), Some(event_date)),
         };
         let policy = retry.unwrap_or(&self.policy).clone();
@@ -126,7 +126,7 @@ fn share_of(event: &Event<'_>, posters: usize) -> usize {
 pub(super) fn lines_of(items: &[Item<'_>]) -> usize {
     let lines = items.iter().map(|item| match &item.step {
         Step::Post { entry, .. } => entry.lines().len(),
-        Step::Reverse { .. } | Step::Ignore | Step::Fail(_) => 0,
+        Step::Reverse { .. } | Step::Ignore { .. } | Step::Fail(_) => 0,
     });
     lines.sum()
 }

@@ -15,7 +15,7 @@ impl Pipeline {
         let may_be_held = |event: &Event<'_>| match self.mapper.item(event, &books).0.step {
             Step::Fail(failure) => failure.reason.disposition() == Disposition::Hold,
             Step::Reverse { .. } => true,
-            Step::Post { .. } | Step::Ignore => false,
+            Step::Post { .. } | Step::Ignore { .. } => false,
         };
         mutant(mutants::ACK_BEFORE_COMMIT)
             || mutant(mutants::HOLD_ACKED_BEFORE_COMMIT)

@@ -1,4 +1,5 @@
-//! What runs for as long as the service does: the intake's sessions, the watch over the books, the probe of Redis, the sealing of the log.
+//! What runs for as long as the service does: the intake's sessions, the watch over the books, the probe of Redis, the sealing of the log, the
+//! forgetting of ignored events.
 
 use std::collections::BTreeSet;
 use std::sync::Arc;
@@ -22,7 +23,7 @@ use crate::platform::metrics;
 use crate::platform::postgres::Work;
 use crate::platform::time::{self, Backoff};
 use crate::store::dead_letters::{self, OpenLetters};
-use crate::store::ledger;
+use crate::store::{ignored, ledger};
 
 /// The sealing of the operators' log.
 const SEAL_WORK: Work = Work::of("service.seal");
@@ -30,6 +31,8 @@ const SEAL_WORK: Work = Work::of("service.seal");
 const PROBE_WORK: Work = Work::of("service.probe");
 /// The count of open dead letters.
 const LETTERS_WORK: Work = Work::of("service.letters");
+/// The removal of old records of ignored events.
+const FORGET_WORK: Work = Work::of("service.forget");
 
 /// The interval at which running instances look for newer books, well within the promised two seconds.
 const BOOKS_POLL: Duration = Duration::from_secs(1);
@@ -45,6 +48,8 @@ const BUSY: usize = 500;
 const SEAL_PATIENCE: Duration = Duration::from_secs(1);
 /// The longest pause between two attempts at a session: posting is to go on within 5 s of PostgreSQL's return.
 const SESSION_BACKOFF_MAX: Duration = Duration::from_secs(2);
+/// The interval at which old records of ignored events are removed: a day's worth in 24 portions.
+const FORGET: Duration = Duration::from_secs(3600);
 /// The interval at which the open dead letters are counted.
 const LETTERS: Duration = Duration::from_secs(15);
 /// The count takes no more than one part in so many of the time, where the letters are so many that it takes a while.
@@ -118,6 +123,22 @@ fn gives_way(put_off: &mut u32, in_hand: usize) -> bool {
     let waits = in_hand >= BUSY && *put_off < SEAL_PUT_OFF_MAX;
     *put_off = if waits { *put_off + 1 } else { 0 };
     waits
+}
+
+/// Removes the records of ignored events that are old enough to be forgotten, as soon as it starts and then every hour.
+pub async fn forget_ignored(edges: &Edges, stop: &CancellationToken) {
+    loop {
+        let today = time::now().date_naive();
+        // A failure leaves them for the next time; whoever needs PostgreSQL reports it.
+        while let Ok(true) = edges.postgres.run(FORGET_WORK, async |db| ignored::remove_old(db, today).await).await {
+            if stop.is_cancelled() {
+                return;
+            }
+        }
+        if wait(FORGET, stop).await {
+            return;
+        }
+    }
 }
 
 /// Tells the metrics what money is not in the books. Counting a million letters takes a second.

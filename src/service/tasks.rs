@@ -62,7 +62,7 @@ impl Tasks {
             (
                 "finishing what is held",
                 self.first.clone(),
-                &["intake", "inbox", "parking", "books", "probe", "letters", "once"][..],
+                &["intake", "inbox", "parking", "books", "probe", "letters", "forget", "once"][..],
             ),
             ("relaying what is left", self.then.clone(), &["relay", "mirror", "seal"][..]),
             ("closing", self.last.clone(), &["http"][..]),

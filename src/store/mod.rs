@@ -9,6 +9,7 @@
 //! | `journal` | `fis_journal_entry`, `fis_journal_line`, `fis_account_balance`; its one posting statement also adds to `fis_outbox` and `fis_received` and moves `fis_chain_head` |
 //! | `outbox` | `fis_outbox` |
 //! | `held` | `fis_held` |
+//! | `ignored` | `fis_ignored` |
 //! | `received` | `fis_received` |
 //! | `batches` | `fis_batch`, `fis_batch_member` |
 //! | `dead_letters` | `fis_dead_letter`, `fis_entry_edit`; what it parks or removes it counts in `fis_received`, in one statement |
@@ -30,6 +31,7 @@ mod error;
 pub mod guards;
 pub mod heads;
 pub mod held;
+pub mod ignored;
 pub mod journal;
 pub mod leases;
 pub mod ledger;

@@ -33,6 +33,7 @@ begin
                        ('fis_outbox',           'insert, delete',         null),
                        ('fis_held',             'insert, update, delete', null),
                        ('fis_dead_letter',      'insert, update, delete', 'update'),
+                       ('fis_ignored',          'insert, update, delete', null),
                        ('fis_replay',           'insert, update',         'insert, update'),
                        ('fis_replay_letter',    'insert, delete',         'insert, delete')
                    ) as rights (name, service, console) on rights.name = c.relname

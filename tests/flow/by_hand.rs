@@ -2,7 +2,7 @@
 
 use std::process::Command;
 
-use crate::support::events::{Message, books, order, order_of};
+use crate::support::events::{Message, books, cart, order, order_of, refund_of};
 use crate::support::world::World;
 
 /// A world with posted orders, one of them in dollars, and nothing running.
@@ -67,8 +67,10 @@ async fn a_preview_shows_the_entry_or_the_reason_and_books_nothing() {
     let file = world.file("books.toml", books("acme"));
     let nowhere = [("FIS_DATABASE_URL", "postgres://fis@127.0.0.1:1/fis"), ("FIS_AMQP_URL", "amqp://127.0.0.1:1")];
 
-    let words = ["order-completed", "119.01 USD", "posted", "2026-02-25"];
-    world.fis_with(&["preview", &event, "--books", &file], &nowhere).await.expect(0, &words);
+    let words =
+        ["119.01 USD ┆", "total            109.49 EUR on each side", "2026-02-25", "written as       canonical"];
+    let said = world.fis_with(&["preview", &event, "--books", &file], &nowhere).await.expect(0, &words);
+    assert!(said.stdout.starts_with("would post 109.49 EUR by rule `order-completed`\n"), "{said:?}");
     let json = world.fis(&["preview", &event, "--json"]).await.expect(0, &[]).json();
     assert_eq!(json["booksVersion"], 1, "the books in force, from the database: {json}");
     assert_eq!(json["baseTotals"]["debit"], json["baseTotals"]["credit"]);
@@ -82,11 +84,81 @@ async fn a_preview_shows_the_entry_or_the_reason_and_books_nothing() {
         .expect(1, &["rule_failed", "payload.total - payload.tax", "`payload.tax` is missing"]);
     let raw = world.file("raw.json", r#"{"orderId":"o","currency":"EUR","total":5,"tax":1}"#);
     let args = ["preview", &raw, "--books", &file, "--tenant", "acme", "--routing-key", "ecommerce.order.completed"];
-    world.fis(&args).await.expect(0, &["Raw", "posted"]);
+    world.fis(&args).await.expect(0, &["would post 5", "written as       raw"]);
+    // Without the routing key nobody knows what it is; that is no fault of the event.
+    world
+        .fis(&args[..6])
+        .await
+        .expect(1, &["--routing-key is needed: the event of line 1 does not name its type", "routingKey"]);
     world
         .fis(&["preview", &event, "--tenant", "acme", "--books", "nowhere.toml"])
         .await
         .expect(1, &["cannot read nowhere.toml"]);
+    assert_eq!(world.count("select count(*) from fis_journal_entry").await, 0);
+}
+
+/// The file that is published can be previewed, as it is.
+#[tokio::test(flavor = "multi_thread")]
+async fn a_preview_takes_the_lines_that_are_published() {
+    let world = World::new("preview_lines").await;
+    let nowhere = [("FIS_DATABASE_URL", "postgres://fis@127.0.0.1:1/fis"), ("FIS_AMQP_URL", "amqp://127.0.0.1:1")];
+    let file = world.file("books.toml", books("acme"));
+    let line = |message: &Message, more: serde_json::Value| {
+        let mut line = serde_json::json!({"routingKey": message.routing_key, "body": message.value()});
+        line.as_object_mut().unwrap().extend(more.as_object().unwrap().clone());
+        line.to_string()
+    };
+    let plain = serde_json::json!({});
+    // Its tenant is in a header, its type is the routing key.
+    let bare = Message::json(
+        "ecommerce.order.completed",
+        &serde_json::json!({
+            "event_id": "in-header", "payload": order("in-header").value()["payload"],
+        }),
+    );
+    let events = [
+        line(&order("one"), plain.clone()),
+        line(&bare, serde_json::json!({"lane": "urgent", "headers": {"x-fis-tenant": "acme"}})),
+        String::new(),
+        line(&cart("acme", "a-cart"), plain.clone()),
+        line(&refund_of("acme", "back", "one"), plain.clone()),
+        line(&order_of("acme", "too-fine", "EUR", "1.001", "0"), plain.clone()),
+        line(&order_of("acme", "no-rate", "GBP", "1.00", "0"), plain.clone()),
+    ];
+    let lines = world.file("events.ndjson", events.join("\n") + "\n");
+    let said = world.fis_with(&["preview", &lines, "--books", &file], &nowhere).await.expect(
+        1,
+        &[
+            "line 1: one would post 119.00 EUR by rule `order-completed`\n",
+            "line 2: in-header would post 119.00 EUR",
+            "line 4: a-cart would be ignored by rule `carts`\n",
+            "line 5: back would reverse the entry of event `one`",
+            "line 6: too-fine would be rejected, bad_amount: ",
+            "line 7: no-rate would be held, fx_rate_missing: ",
+        ],
+    );
+    let summary = "2 would post, 1 would reverse an entry, 1 ignored, 1 held, 1 rejected";
+    assert_eq!(said.stdout.lines().last(), Some(summary));
+    // The books in force say the same, and a script gets a list.
+    let told = world.fis(&["preview", &lines, "--json"]).await.expect(1, &[]).json();
+    let told: Vec<_> =
+        told.as_array().unwrap().iter().map(|told| (told["line"].as_i64(), told["outcome"].as_str())).collect();
+    let expected = [(1, "posted"), (2, "posted"), (4, "ignored"), (5, "reverted"), (6, "rejected"), (7, "held")];
+    assert_eq!(told, expected.map(|(line, outcome)| (Some(line), Some(outcome))));
+
+    // One line, also over several lines of text, is one event; a script gets the object of one.
+    let one = serde_json::to_string_pretty(&serde_json::from_str::<serde_json::Value>(&events[0]).unwrap()).unwrap();
+    let one = world.file("one.json", one);
+    let told = world.fis(&["preview", &one, "--json"]).await.expect(0, &[]).json();
+    assert_eq!((&told["outcome"], &told["dialect"]), (&"posted".into(), &"canonical".into()));
+    let key = ["preview", &one, "--routing-key", "a.b.c"];
+    world.fis(&key).await.expect(1, &["--routing-key is for bodies"]);
+    // Bodies may come one a line, too.
+    let bodies = [order("one"), cart("acme", "a-cart")].map(|message| message.value().to_string()).join("\n");
+    let bodies = world.file("bodies.ndjson", bodies);
+    world.fis(&["preview", &bodies]).await.expect(0, &["1 would post, 1 ignored"]);
+    let wrong = world.file("wrong.ndjson", format!("{}\n{{\"routingKey\": 1}}\n", events[0]));
+    world.fis(&["preview", &wrong]).await.expect(1, &["line 2 is not valid"]);
     assert_eq!(world.count("select count(*) from fis_journal_entry").await, 0);
 }
 

@@ -3,7 +3,7 @@
 use serde_json::{Value, json};
 
 use crate::support::broker::{DLQ, LANES};
-use crate::support::events::{Expect, Message, books, cancellation, order, payment};
+use crate::support::events::{Expect, Message, books, cancellation, cart, order, payment, refund_of};
 use crate::support::world::{Setup, World};
 
 fn line(key: &str, message: &Message, more: Value) -> String {
@@ -25,11 +25,11 @@ async fn a_bad_line_publishes_nothing_and_is_named() {
     ];
     for (bad, word) in rows {
         let file = world.file("bad.ndjson", format!("{good}\n\n{bad}\n{good}\n"));
-        world.fis(&["publish", &file]).await.expect(1, &["line 3", word, "nothing was published"]);
+        world.fis(&["publish", &file]).await.expect(1, &["line 3 is not valid: ", word, ". Nothing was published."]);
     }
     let long = json!({"routingKey": "x".repeat(256), "body": {}}).to_string();
     let file = world.file("bad.ndjson", format!("{good}\n\n{long}\n"));
-    world.fis(&["publish", &file]).await.expect(1, &["line 3", "nothing was published"]);
+    world.fis(&["publish", &file]).await.expect(1, &["line 3 is not valid: ", ". Nothing was published."]);
     world.fis(&["publish", "/nowhere.ndjson"]).await.expect(1, &["/nowhere.ndjson"]);
     for queue in LANES {
         assert_eq!(world.ready_count(queue).await, 0, "{queue}");
@@ -51,7 +51,7 @@ async fn lanes_headers_and_exact_bodies_arrive_from_a_file() {
         r#"{"routingKey":"ecommerce.order.completed","body":{"eventId":"exact","tenantId":"acme","payload":{"orderId":"1","currency":"EUR","total":90071992547409.93,"tax":0}}}"#.to_owned(),
     ];
     let file = world.file("events.ndjson", lines.join("\n"));
-    world.fis(&["publish", &file]).await.expect(0, &["5"]);
+    world.fis(&["publish", &file]).await.expect(0, &["5 events published and confirmed"]);
     world.fis(&["publish", &file, "--json"]).await.expect(0, &[]);
     assert_eq!(world.ready_count(LANES[0]).await, 6);
     world.fis(&["run", "--once"]).await.expect(0, &[]);
@@ -81,6 +81,67 @@ async fn publishing_where_no_queue_is_bound_is_told_as_a_failure() {
     world.fis(&["publish", &file]).await.expect(1, &["line 1", "fis topology apply"]);
     let json = world.fis(&["publish", &file, "--json"]).await.expect(1, &[]).json();
     assert_eq!((&json["confirmed"], &json["failed"][0]["line"]), (&json!(0), &json!(1)), "{json}");
+    // Of an exchange that is missing altogether the broker says so once, for all.
+    let words = [
+        "0 of 1 events confirmed: exchange fis.urgent.exchange does not exist. Run `fis topology apply`, then publish again",
+        "this cannot post twice.",
+    ];
+    let file = world.file("events.ndjson", line("a.b.c", &order("lost"), json!({"lane": "urgent"})));
+    world.fis(&["publish", &file]).await.expect(1, &words);
+}
+
+/// A publisher who waits hears what became of each event, by the line of its file.
+#[tokio::test(flavor = "multi_thread")]
+async fn a_publisher_who_waits_hears_the_verdict_on_each_event() {
+    let world = World::new("publish_wait").await;
+    let key = "ecommerce.order.completed";
+    let good = world.file("good.ndjson", line(key, &order("sale"), json!({})));
+    let late = world.fis(&["publish", &good, "--wait", "--deadline", "0"]).await;
+    late.expect(1, &["1 event published and confirmed", "line 1: sale not decided before the deadline"]);
+    let mut run = world.run().await;
+    let mut other = order("sale").value();
+    other["payload"]["total"] = json!("77.77");
+    let conflict = json!({"routingKey": key, "body": other}).to_string();
+    let unreadable = json!({"routingKey": key, "body": "no event"}).to_string();
+    let lines = [
+        line(key, &order("next"), json!({})),
+        line(key, &order("next"), json!({})),
+        line(key, &order("sale"), json!({})),
+        line("ecommerce.cart.updated", &cart("acme", "a-cart"), json!({})),
+        line("ecommerce.order.refunded", &refund_of("acme", "back", "never"), json!({})),
+        conflict.clone(),
+        conflict,
+        unreadable,
+    ];
+    let file = world.file("events.ndjson", lines.join("\n"));
+    let said = world.fis(&["publish", &file, "--wait", "--json"]).await.expect(1, &[]).json();
+    let told: Vec<_> =
+        said["verdicts"].as_array().unwrap().iter().map(|told| told["verdict"].as_str().unwrap()).collect();
+    let expected = ["posted", "duplicate", "duplicate", "ignored", "held", "rejected", "rejected", "rejected"];
+    assert_eq!(told, expected, "{said}");
+    assert_eq!((&said["confirmed"], &said["verdicts"][0]["entryId"]), (&json!(8), &json!("acme/2")));
+    assert_eq!(said["verdicts"][5]["reason"], json!("idempotency_conflict"));
+    assert_eq!(said["verdicts"][7]["reason"], json!("bad_field"));
+    let letter = said["verdicts"][7]["deadLetterId"].as_str().unwrap();
+    world.fis(&["dlq", "show", letter]).await.expect(0, &["bad_field"]);
+    // Again: the verdicts are those on these messages, not what is known of earlier ones.
+    let said = world.fis(&["publish", &file, "--wait"]).await;
+    let words = [
+        "line 1: next duplicate of acme/2, nothing changed\n",
+        "line 4: a-cart ignored by rule `carts` of version 1\n",
+        "line 5: back held, original_not_posted: ",
+        "line 6: sale rejected, idempotency_conflict: ",
+        &format!("(dead letter {letter})"),
+    ];
+    said.expect(1, &words);
+    assert_eq!(world.count("select max(attempts)::bigint from fis_dead_letter").await, 4);
+    world.fis(&["publish", &good, "--wait"]).await.expect(0, &["line 1: sale duplicate of acme/1"]);
+    world.fis(&["publish", &good, "--deadline", "5"]).await.expect(2, &["--wait"]);
+    run.terminate().await;
+    // With nobody there to decide, the verdicts of yesterday are not today's.
+    let file = world.file("again.ndjson", [lines[3].clone(), lines[5].clone(), lines[7].clone()].join("\n"));
+    let words = ["line 1: a-cart not decided", "line 2: sale not decided", "line 3: (no event id) not decided"];
+    world.fis(&["publish", &file, "--wait", "--deadline", "0"]).await.expect(1, &words);
 }
 
 /// One of each: ready, held, dead, posted. Then everything is drained.

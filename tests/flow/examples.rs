@@ -1,8 +1,11 @@
-//! The examples for readers, run as they are against the real servers: each finds the gap, the duplicate and what came late.
-//! Where an interpreter or a package is missing, a test says so and ends.
+//! The examples, run as they are against the real servers. Each reader finds the gap, the duplicate and what came late; what a publisher
+//! does is in `publishers`. Where an interpreter or a package is missing, a test says so and ends.
+
+mod publishers;
 
 use std::path::{Path, PathBuf};
 use std::process::{Command, Output};
+use std::sync::LazyLock;
 use std::time::Duration;
 
 use lapin::options::BasicGetOptions;
@@ -70,32 +73,19 @@ async fn finds_gap_and_duplicate(name: &str, reader: &[String]) {
     assert_eq!(world.ready_count(QUEUE).await, 0, "everything was acknowledged");
 }
 
-#[test]
-fn every_example_fits_a_page() {
-    for file in ["finance_reader.py", "finance_reader.mjs", "finance_reader.rs"] {
-        let lines = std::fs::read_to_string(project(&format!("examples/{file}"))).unwrap().lines().count();
-        assert!(lines < 80, "examples/{file} has {lines} lines");
-    }
-}
-
-#[tokio::test(flavor = "multi_thread")]
-async fn the_python_reader_finds_gaps_and_duplicates() {
+/// A Python that has pika. Installed once, also where several tests ask at the same time.
+static PYTHON: LazyLock<Option<PathBuf>> = LazyLock::new(|| {
     let place = tmp("pika");
     let python = place.join("bin/python");
     if !works(&python, &["-c", "import pika"]) {
         works(&"python3".into(), &["-m", "venv", place.to_str().unwrap()]);
         works(&place.join("bin/pip"), &["install", "--quiet", "--disable-pip-version-check", "pika"]);
     }
-    if !works(&python, &["-c", "import pika"]) {
-        eprintln!("skipped: python3 is not there, or cannot install pika");
-        return;
-    }
-    let reader = [python.to_str().unwrap().to_owned(), "-u".to_owned(), project("examples/finance_reader.py")];
-    finds_gap_and_duplicate("example_python", &reader).await;
-}
+    Some(python).filter(|python| works(python, &["-c", "import pika"]))
+});
 
-#[tokio::test(flavor = "multi_thread")]
-async fn the_node_reader_finds_gaps_and_duplicates() {
+/// The folder in which Node finds amqplib.
+static NODE: LazyLock<Option<PathBuf>> = LazyLock::new(|| {
     let place = tmp("amqplib");
     let installed = place.join("node_modules/amqplib/package.json");
     if !installed.exists() {
@@ -103,25 +93,71 @@ async fn the_node_reader_finds_gaps_and_duplicates() {
         let options = ["install", "--no-audit", "--no-fund", "--ignore-scripts", "--silent", "amqplib", "--prefix"];
         works(&"npm".into(), &[&options[..], &[place.to_str().unwrap()]].concat());
     }
-    if !installed.exists() || !works(&"node".into(), &["--version"]) {
+    Some(place).filter(|_| installed.exists() && works(&"node".into(), &["--version"]))
+});
+
+/// The command of an example in Python.
+fn in_python(file: &str) -> Option<Vec<String>> {
+    let Some(python) = PYTHON.as_ref() else {
+        eprintln!("skipped: python3 is not there, or cannot install pika");
+        return None;
+    };
+    Some(vec![python.to_str().unwrap().to_owned(), "-u".to_owned(), project(&format!("examples/{file}"))])
+}
+
+/// The command of an example in Node.
+fn in_node(file: &str) -> Option<Vec<String>> {
+    let Some(place) = NODE.as_ref() else {
         eprintln!("skipped: node is not there, or npm cannot install amqplib");
-        return;
-    }
+        return None;
+    };
     // Node looks for packages beside the script.
-    let script = place.join("finance_reader.mjs");
-    std::fs::copy(project("examples/finance_reader.mjs"), &script).unwrap();
-    finds_gap_and_duplicate("example_node", &["node".to_owned(), script.to_str().unwrap().to_owned()]).await;
+    let script = place.join(file);
+    std::fs::copy(project(&format!("examples/{file}")), &script).unwrap();
+    Some(vec!["node".to_owned(), script.to_str().unwrap().to_owned()])
+}
+
+/// The command of an example in Rust. `cargo test` builds the examples, and puts them beside the folder of the tests; `cargo test --test flow` does not.
+fn in_rust(name: &str) -> Option<Vec<String>> {
+    let test = std::env::current_exe().unwrap();
+    let example = test.parent().unwrap().parent().unwrap().join("examples").join(name);
+    let made = |path: &Path| path.metadata().and_then(|file| file.modified()).ok();
+    if made(&example) < made(Path::new(&project(&format!("examples/{name}.rs")))) {
+        eprintln!("skipped: the example is not built; run `cargo build --all-features --example {name}` first");
+        return None;
+    }
+    Some(vec![example.to_str().unwrap().to_owned()])
+}
+
+#[test]
+fn every_example_fits_a_page() {
+    let lines_max = [("finance_reader", 80), ("publisher", 160)];
+    for file in std::fs::read_dir(project("examples")).unwrap() {
+        let path = file.unwrap().path();
+        let lines = std::fs::read_to_string(&path).unwrap().lines().count();
+        let stem = path.file_stem().unwrap().to_str().unwrap();
+        let (_, most) = lines_max.iter().find(|(name, _)| *name == stem).expect("a limit for every example");
+        assert!(lines < *most, "{} has {lines} lines", path.display());
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn the_python_reader_finds_gaps_and_duplicates() {
+    if let Some(reader) = in_python("finance_reader.py") {
+        finds_gap_and_duplicate("example_python", &reader).await;
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn the_node_reader_finds_gaps_and_duplicates() {
+    if let Some(reader) = in_node("finance_reader.mjs") {
+        finds_gap_and_duplicate("example_node", &reader).await;
+    }
 }
 
 #[tokio::test(flavor = "multi_thread")]
 async fn the_rust_reader_finds_gaps_and_duplicates() {
-    // `cargo test` builds the examples, and puts them beside the folder of the tests; `cargo test --test flow` does not.
-    let test = std::env::current_exe().unwrap();
-    let example = test.parent().unwrap().parent().unwrap().join("examples/finance_reader");
-    let made = |path: &Path| path.metadata().and_then(|file| file.modified()).ok();
-    if made(&example) < made(Path::new(&project("examples/finance_reader.rs"))) {
-        eprintln!("skipped: the example is not built; run `cargo build --all-features --example finance_reader` first");
-        return;
+    if let Some(reader) = in_rust("finance_reader") {
+        finds_gap_and_duplicate("example_rust", &reader).await;
     }
-    finds_gap_and_duplicate("example_rust", &[example.to_str().unwrap().to_owned()]).await;
 }

@@ -140,6 +140,8 @@ async fn a_publisher_is_told_once_per_rejection() {
     let (event, data) = (told.json(), told.data());
     assert_eq!((&data["tenantId"], &data["eventId"]), (&json!("acme"), &json!("bad")));
     assert_eq!((&data["reason"], &event["subject"]), (&json!("unknown_account"), &data["deadLetterId"]));
+    assert_eq!((&data["eventType"], &data["routingKey"]), (&json!(bad.routing_key), &json!(bad.routing_key)));
+    assert_eq!(data["messageId"], Value::Null, "it has none");
     assert!(data["detail"].as_str().is_some_and(|detail| detail.contains("9999")), "{data}");
     assert_eq!(event["id"], told.message_id());
     let text = |name: &str| told.header(name).and_then(|value| value.as_long_string().map(ToString::to_string));
@@ -183,5 +185,38 @@ async fn a_publisher_is_told_what_the_broker_gave_up() {
     for message in &finance.messages {
         assert!(message.header("traceparent").is_some());
     }
+    world.invariants().await;
+}
+
+/// A body that nobody can read has no event id; its publisher finds its message all the same, also in its tenant's part of the feed.
+#[tokio::test(flavor = "multi_thread")]
+async fn the_publisher_of_a_broken_body_is_told_which_message_it_was() {
+    let world = World::new("told_broken").await;
+    world.declare_queue("acme.rejections", "fis.domain.exchange", "fis.event.rejected.acme").await;
+    let mut run = world.run_with(&[("FIS__OUTBOX__TENANT_KEYS", "true")]).await;
+    let broken = |id: &str, tenant: &str| {
+        let mut broken = Message::new("ecommerce.order.completed", format!("{{{id}")).rejected("malformed_json");
+        broken.properties = broken.properties.with_message_id(id.into());
+        broken.header("x-fis-tenant", tenant)
+    };
+    let cloud = Message::new("shop.any.key", "{ce")
+        .rejected("malformed_json")
+        .header("cloudEvents:specversion", "1.0")
+        .header("cloudEvents:id", "ce-1")
+        .header("cloudEvents:type", "ecommerce.order.completed")
+        .header("cloudEvents:tenantid", "acme");
+    world.publish(&[broken("shop-17", "acme"), broken("shop-18", "globex"), cloud]).await;
+    world.rest(&mut run).await;
+    let mut own = world.reader("acme.rejections").await;
+    own.drain().await;
+    let told: Vec<Value> = own.messages.iter().map(|told| told.data()).collect();
+    assert_eq!(told.len(), 2, "{told:?}");
+    let data = told.iter().find(|data| data["messageId"] == "shop-17").unwrap();
+    assert_eq!((&data["tenantId"], &data["eventId"]), (&json!("acme"), &Value::Null));
+    let names = json!("ecommerce.order.completed");
+    assert_eq!((&data["eventType"], &data["routingKey"]), (&names, &names));
+    let data = told.iter().find(|data| data["eventId"] == "ce-1").unwrap();
+    assert_eq!((&data["eventType"], &data["routingKey"]), (&names, &json!("shop.any.key")));
+    assert_eq!(data["messageId"], Value::Null);
     world.invariants().await;
 }

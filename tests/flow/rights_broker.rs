@@ -1,11 +1,13 @@
 //! Rights in the broker: each user of `topology/README.md` can do its work with the rights that stand there, and nothing else.
 
+use fis::platform::amqp::management::encode;
 use lapin::options::{
     BasicConsumeOptions, BasicGetOptions, BasicQosOptions, ExchangeDeclareOptions, QueueBindOptions,
     QueueDeclareOptions,
 };
 use lapin::types::{AMQPValue, FieldTable};
 use lapin::{Connection, ConnectionProperties, ExchangeKind};
+use serde_json::json;
 
 use crate::support::broker::{DLQ, Guest, LANES, Publisher};
 use crate::support::events::{BACKFILL, LIVE, Message, URGENT, order, payment};
@@ -13,6 +15,7 @@ use crate::support::world::World;
 
 const README: &str = include_str!("../../topology/README.md");
 const STREAM: &str = "fis.journal.stream";
+const FEED: &str = "fis.domain.exchange";
 
 /// A user with the three rights that the README gives to one of that name.
 async fn guest(world: &World, user: &str) -> Guest {
@@ -71,9 +74,13 @@ impl May<'_> {
     }
 
     async fn bind(&self, queue: &str, exchange: &str) -> bool {
+        self.bind_by(queue, exchange, "#").await
+    }
+
+    async fn bind_by(&self, queue: &str, exchange: &str, key: &str) -> bool {
         let channel = self.0.create_channel().await.unwrap();
         let (options, none) = (QueueBindOptions::default(), FieldTable::default());
-        channel.queue_bind(queue.into(), exchange.into(), "#".into(), options, none).await.is_ok()
+        channel.queue_bind(queue.into(), exchange.into(), key.into(), options, none).await.is_ok()
     }
 
     /// Everything that none of them but the owner of the topology may do.
@@ -104,6 +111,35 @@ async fn a_publisher_publishes_to_the_lanes_and_does_nothing_else() {
         assert!(!may.take(queue).await && !may.purge(queue).await, "{queue}");
     }
     assert!(!may.read_stream().await && !may.make_queue("x").await && !may.make_queue("fis.relay.owner").await);
+    world.forget(guest).await;
+}
+
+/// It sees what was rejected, of its tenant or of all, and nothing of what was booked.
+#[tokio::test(flavor = "multi_thread")]
+async fn a_publisher_that_hears_its_rejections_hears_nothing_else() {
+    let world = World::new("shop_rights").await;
+    let guest = guest(&world, "shop").await;
+    let start = "rabbitmqctl set_topic_permissions --vhost /fis shop fis.domain.exchange ";
+    let line = README.lines().find_map(|line| line.strip_prefix(start)).expect("the README names its topics");
+    let topics: Vec<&str> = line.split('\'').skip(1).step_by(2).collect();
+    let path = format!("topic-permissions/{}/{}", encode(&world.vhost), guest.name);
+    let body = json!({"exchange": FEED, "write": topics[0], "read": topics[1]});
+    world.management.put_json(&path, &body).await.unwrap();
+    let connection = connect(&guest).await;
+    let may = May(&connection);
+    for lane in [LIVE, URGENT, BACKFILL] {
+        assert!(may.publish(lane).await, "{lane}");
+    }
+    assert!(may.make_queue("shop.rejections").await && may.take("shop.rejections").await);
+    for key in ["fis.event.rejected", "fis.event.rejected.acme"] {
+        assert!(may.bind_by("shop.rejections", FEED, key).await, "{key}");
+    }
+    for key in ["#", "fis.#", "fis.*.*", "fis.journal.posted", "fis.event.rejected.globex", "fis.journal.posted.acme"] {
+        assert!(!may.bind_by("shop.rejections", FEED, key).await, "{key}");
+    }
+    may.harms_nothing().await;
+    assert!(!may.publish(FEED).await && !may.publish("").await && !may.read_stream().await);
+    assert!(!may.take(LANES[0]).await && !may.make_queue("x").await);
     world.forget(guest).await;
 }
 

@@ -82,7 +82,7 @@ fn considered(books: &Books, event: &fis::domain::event::InboundEvent<'_>) -> St
             assert_balanced(&entry);
             format!("entry of {} lines", about(entry.lines().len() as u64))
         }
-        Ok(Mapped::Ignored) => "ignored".to_owned(),
+        Ok(Mapped::Ignored { .. }) => "ignored".to_owned(),
         Ok(Mapped::Reversal(_)) => "reversal".to_owned(),
         Err(failure) => format!("{} {}", failure.reason.code(), outline(&failure.detail)),
     };

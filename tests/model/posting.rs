@@ -172,7 +172,7 @@ fn item<'a>(event: &InboundEvent<'_>, books: &Arc<Books>, now: DateTime<Utc>) ->
     let step = match books.map(event, now) {
         Ok(Mapped::Entry { entry, rule }) => Step::Post { entry, rule },
         Ok(Mapped::Reversal(request)) => Step::Reverse { request, books: Arc::clone(books) },
-        Ok(Mapped::Ignored) => Step::Ignore,
+        Ok(Mapped::Ignored { rule }) => Step::Ignore { rule },
         Err(failure) => Step::Fail(failure),
     };
     let facts = ItemFacts {

@@ -9,7 +9,7 @@ use fis::domain::dead_letter::{DeadLetter, dead_letter_id};
 use fis::domain::disposition::{Disposition, Failure, Reason};
 use fis::domain::event::{Identity, RawMessage, decode};
 use fis::domain::feed::{FeedEvent, Message, read as read_feed};
-use fis::domain::ids::{EventId, TenantId};
+use fis::domain::ids::{EventId, EventType, TenantId};
 use fis::domain::outbound::{
     BatchCounts, OutboundEvent, OutboundKind, batch_completed_event, journal_event, rejected_event,
 };
@@ -33,14 +33,14 @@ fn rejection(tenant: Option<&str>, event: Option<&str>, reason: Reason) -> Outbo
         identity: Identity {
             tenant_id: tenant.map(|text| TenantId::parse(text).unwrap()),
             event_id: event.map(|text| EventId::parse(text).unwrap()),
-            event_type: None,
+            event_type: event.map(|_| EventType::parse("ecommerce.order.completed").unwrap()),
             correlation_id: Some("ord-1001".to_owned()),
         },
         routing_key: "ecommerce.order.completed".to_owned(),
         lane: "live",
         failure: Failure::new(reason, "account `9999` is not in the books"),
         money: None,
-        message_id: None,
+        message_id: event.map(|_| "shop-17".to_owned()),
         traceparent: Some("00-4bf92f3577b34da6a3ce929d0e0e4736-00f067aa0ba902b7-01".to_owned()),
         properties: "{}".to_owned(),
         body: b"{}".to_vec(),

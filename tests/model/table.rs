@@ -111,7 +111,7 @@ fn compare(outcome: &Result<Mapped, Failure>, expected: &str) -> Result<(), Stri
     let (verdict, parts) = parts.split_last().expect("split yields one part at least");
     match (outcome, *verdict) {
         (Ok(Mapped::Entry { entry, rule }), "posted") => entry_is(entry, rule, parts),
-        (Ok(Mapped::Ignored), "ignored") => Ok(()),
+        (Ok(Mapped::Ignored { .. }), "ignored") => Ok(()),
         (Ok(Mapped::Reversal(request)), verdict) => {
             same("verdict", &format!("reverses {}", request.original), verdict)?;
             let description = request.description.as_deref().unwrap_or("-");

@@ -175,7 +175,7 @@ impl Books {
         let event_date = match &outcome {
             Ok(Mapped::Entry { entry, .. }) => Some(entry.original_date().unwrap_or(entry.accounting_date())),
             Ok(Mapped::Reversal(request)) => Some(request.own_date),
-            Ok(Mapped::Ignored) => None,
+            Ok(Mapped::Ignored { .. }) => None,
             Err(_) => rule.and_then(|rule| rule.event_date(event, &scope, self, received_at)),
         };
         let own_date = || self.calendar.local_date(event.occurred_at.unwrap_or(received_at));
@@ -185,7 +185,7 @@ impl Books {
 
     fn without_rule(&self, event: &InboundEvent<'_>) -> Result<Mapped, Failure> {
         match self.unmatched {
-            Unmatched::Ignore => Ok(Mapped::Ignored),
+            Unmatched::Ignore => Ok(Mapped::Ignored { rule: None }),
             Unmatched::Reject => {
                 let detail = format!("no rule of {} matches event type `{}`", self.tenant_id, event.event_type);
                 Err(Failure::new(Reason::RuleNotFound, detail))

@@ -62,8 +62,14 @@ pub struct LineRule {
 /// The result of mapping an event by the books.
 #[derive(Debug)]
 pub enum Mapped {
-    Ignored,
-    Entry { entry: BalancedEntry, rule: String },
+    /// The rule that says so; `None`: no rule matches, and the books ignore what none matches.
+    Ignored {
+        rule: Option<String>,
+    },
+    Entry {
+        entry: BalancedEntry,
+        rule: String,
+    },
     Reversal(ReversalRequest),
 }
 
@@ -108,7 +114,7 @@ impl Rule {
         received_at: DateTime<Utc>,
     ) -> Result<Mapped, Failure> {
         match &self.action {
-            Action::Ignore => Ok(Mapped::Ignored),
+            Action::Ignore => Ok(Mapped::Ignored { rule: Some(self.name.clone()) }),
             Action::Reverse(reverse) => {
                 let ReverseAction { original, date, description } = reverse.as_ref();
                 let own_date = self.date(date.as_ref(), scope, event, books, received_at)?;

@@ -92,6 +92,15 @@ impl<'a> Fields<'a> {
         fields
     }
 
+    /// The fields of a message whose body cannot be read: what its headers say. The id of a raw event would be a hash of the body, by which nobody knows it.
+    pub(super) fn without_body(message: RawMessage<'a, '_>) -> Self {
+        let fields = Self::of(message, &Json::Null);
+        match fields.dialect {
+            Dialect::CloudEventBinary => fields,
+            _ => Self { event_id: None, ..fields },
+        }
+    }
+
     fn members(root: &Json<'a>, dialect: Dialect, names: [&'static str; 5], payload: &'static str) -> Self {
         let [event_id, tenant_id, event_type, occurred_at, correlation_id] = names.map(|name| member(root, name));
         let shape = match root.get(payload) {

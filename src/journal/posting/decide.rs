@@ -16,6 +16,7 @@ use crate::domain::ids::{EventKey, TenantId};
 use crate::domain::receipt::{Original, Posted, Receipt};
 use crate::domain::waits_for::WaitsFor;
 use crate::store::held::{CountedHold, KnownHold};
+use crate::store::ignored::IgnoredEvent;
 use crate::store::received::Outcome;
 
 /// The events that the batch wants to reverse.
@@ -86,10 +87,9 @@ fn decide_one(
         return Verdict::Rejected { failure, posted: Some(posted) };
     }
     let outcome = match step {
-        Step::Ignore => {
+        Step::Ignore { rule } => {
             end_waiting_copy(plan, known, &key, &facts.payload_hash);
-            plan.counts.ignored(&key.0, &reception);
-            return Verdict::Ignored;
+            return ignore(plan, key, facts.books_version, rule, &reception, now);
         }
         Step::Fail(failure) => Err(failure),
         Step::Post { entry, rule } => Ok((entry, rule, None)),
@@ -117,6 +117,20 @@ fn decide_one(
             }
         },
     }
+}
+
+fn ignore(
+    plan: &mut Plan,
+    key: EventKey,
+    books_version: Option<i32>,
+    rule: Option<String>,
+    reception: &Reception,
+    now: DateTime<Utc>,
+) -> Verdict {
+    plan.counts.ignored(&key.0, reception);
+    let (books_version, received_on) = (books_version.unwrap_or(0), reception.day());
+    plan.ignored.insert(key, IgnoredEvent { rule, books_version, received_on, ignored_at: now });
+    Verdict::Ignored
 }
 
 pub(super) type Reversal = (BalancedEntry, String, Option<(EventKey, String)>);

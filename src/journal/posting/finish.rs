@@ -100,14 +100,13 @@ pub(super) async fn finish(
         replays::advance(&mut *db, turn, step).await?;
     }
     replays::count_failed(&mut *db, &failed).await?;
+    store::ignored::upsert(&mut *db, &plan.ignored).await?;
     let batches = plan.tally.changed(&known.tally);
     batches::write(&mut *db, &batches, &plan.tally.members, now).await?;
     let is_plain = seen.is_some_and(|seen| !seen.letters)
         && !known.any_held
         && !awaited
-        && plan.counts.totals().is_empty()
-        && plan.held.is_empty()
-        && plan.rejected.is_empty()
+        && plan.has_entries_alone()
         && batches.is_empty()
         && turn.is_none();
     plan.counts.totals().write(&mut *db).await?;

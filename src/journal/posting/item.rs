@@ -96,9 +96,18 @@ impl ItemFacts {
 
 /// The step that mapping wants for the event.
 pub enum Step {
-    Post { entry: BalancedEntry, rule: String },
-    Reverse { request: ReversalRequest, books: Arc<Books> },
-    Ignore,
+    Post {
+        entry: BalancedEntry,
+        rule: String,
+    },
+    Reverse {
+        request: ReversalRequest,
+        books: Arc<Books>,
+    },
+    /// By the rule of this name; `None`: no rule matches.
+    Ignore {
+        rule: Option<String>,
+    },
     Fail(Failure),
 }
 

@@ -13,7 +13,7 @@
 //! | 4 | `Write::run` | balance rows, in key order | entries, lines, balances, outbox rows, what was received (`received`) and the moved heads in one statement: a round trip is a pause of everybody who waits for the head. It must return a row per head |
 //! | – | `plan_anew` | – | only where letters were locked, or before 5 and 6 where they have something to find: a kept plan may be one for few letters |
 //! | 5 | `upsert_dead_letters`, `insert_announcements` | – | only where the batch has some: what else leaves, decided in the same commit |
-//! | 6 | `held::remove`, `upsert_held`, `free_waiting_for`, `letters::settle`, `supersede`, `replays::advance`, `batches::write`, `Totals::write` | letters of the same events | only where the batch has some, or statement 2 saw that something is held, or 4 that a letter is open |
+//! | 6 | `held::remove`, `upsert_held`, `free_waiting_for`, `letters::settle`, `supersede`, `replays::advance`, `ignored::upsert`, `batches::write`, `Totals::write` | letters of the same events | only where the batch has some, or statement 2 saw that something is held, or 4 that a letter is open |
 //! | 7 | `is_whole` | – | only behind 5 and 6: in a broken transaction it fails, so `commit` can not pretend |
 //!
 //! A batch that is plainly new (`prepare`) is decided before its turn, while the one before it is written: of it only 1 and 4 are

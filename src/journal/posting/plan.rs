@@ -14,6 +14,7 @@ use crate::domain::disposition::Failure;
 use crate::domain::ids::{EventKey, TenantId};
 use crate::domain::receipt::{Original, Posted};
 use crate::store::held::{CountedHold, HeldContent, Holds, LetterCopy};
+use crate::store::ignored::IgnoredEvent;
 use crate::store::journal::write::{PostingRows, Write};
 use crate::store::received::Totals;
 
@@ -40,6 +41,8 @@ pub struct Plan {
     pub received_on: Vec<Option<NaiveDate>>,
     pub held: Vec<HeldRow>,
     pub rejected: Vec<RejectedRow>,
+    /// Events that the books ignore; one that comes twice is one row.
+    pub ignored: BTreeMap<EventKey, IgnoredEvent>,
     /// Letters whose event waits with another letter of the same content now.
     pub replaced: Vec<String>,
     /// Events that were held and now are not.
@@ -52,6 +55,11 @@ pub struct Plan {
 }
 
 impl Plan {
+    /// Nothing is to be written behind the entries and their totals.
+    pub(super) fn has_entries_alone(&self) -> bool {
+        self.counts.totals().is_empty() && self.held.is_empty() && self.rejected.is_empty() && self.ignored.is_empty()
+    }
+
     /// The writing of the entries, with the heads where they end and the totals of what was posted.
     pub(super) fn write(&self, heads: &BTreeMap<TenantId, ChainHead>, received: &Totals) -> Result<Write, sqlx::Error> {
         let moved = heads.iter().filter(|(tenant, _)| self.moved.contains(*tenant)).collect();

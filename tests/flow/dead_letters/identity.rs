@@ -70,7 +70,7 @@ async fn the_same_bytes_with_another_content_type_are_another_event_and_another_
     .await;
     let nobody = "- sha256 missing_field - 1 parked";
     assert_eq!(letters(&world).await, [nobody, "acme ce-7 rule_not_found 9000.00 EUR 2 parked"]);
-    world.fis(&["receipt", "--tenant", "acme", "ce-7"]).await.expect(0, &["rule_not_found"]);
+    world.fis(&["receipt", "--tenant", "acme", "ce-7"]).await.expect(1, &["rule_not_found"]);
     let sums = tied_out(&world).await;
     assert_eq!(sums["parked"], json!({"events": 1, "money": {"EUR": "9000.00"}}));
 
