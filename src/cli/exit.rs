@@ -15,17 +15,26 @@ use crate::service::ServiceError;
 /// The exit code of wrong usage, as clap has it, and of a wrong configuration.
 pub(super) const WRONG_USAGE: u8 = 2;
 
+/// A command that cannot be meant as it was given; the text says what would be right.
+#[derive(Debug, thiserror::Error)]
+#[error("{0}")]
+pub struct WrongUsage(pub String);
+
 /// The exit code that tells a supervisor whether another start can help.
 #[must_use]
 pub fn failure(error: &anyhow::Error) -> ExitCode {
-    if is_wrong_setting(error) { ExitCode::from(WRONG_USAGE) } else { ExitCode::FAILURE }
+    if is_wrong(error) { ExitCode::from(WRONG_USAGE) } else { ExitCode::FAILURE }
 }
 
-fn is_wrong_setting(error: &anyhow::Error) -> bool {
+fn is_wrong(error: &anyhow::Error) -> bool {
     error.chain().any(|cause| {
         cause.is::<ConfigError>()
+            || cause.is::<WrongUsage>()
             || cause.is::<SigningError>()
-            || matches!(cause.downcast_ref(), Some(DeskError::Setting { .. }))
+            || matches!(
+                cause.downcast_ref(),
+                Some(DeskError::Setting { .. } | DeskError::NoTenant { .. } | DeskError::NoLetters { .. })
+            )
             || cause.downcast_ref().is_some_and(is_wrong_database)
             || cause.downcast_ref().is_some_and(is_wrong_redis)
             || cause.downcast_ref().is_some_and(is_wrong_broker)
@@ -67,7 +76,7 @@ mod tests {
     use anyhow::Context;
 
     fn is_wrong(error: impl Into<anyhow::Error>) -> bool {
-        is_wrong_setting(&error.into())
+        super::is_wrong(&error.into())
     }
 
     #[test]
@@ -85,6 +94,8 @@ mod tests {
         assert!(!is_wrong(early));
         assert!(!is_wrong(ServiceError::Topology(String::new())));
         assert!(is_wrong(ServiceError::OtherLedger(String::new())));
-        assert!(!is_wrong(anyhow::anyhow!("there is no tenant `nobody`")));
+        assert!(is_wrong(WrongUsage(String::new())));
+        assert!(is_wrong(DeskError::NoTenant { name: "nobody".to_owned(), near: None }));
+        assert!(!is_wrong(anyhow::anyhow!("the ledger is broken")));
     }
 }

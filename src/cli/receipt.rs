@@ -4,17 +4,17 @@ use std::process::ExitCode;
 
 use chrono::{DateTime, Utc};
 
-use super::printable;
+use super::{TenantArg, printable};
 use crate::desk::Desk;
 use crate::desk::receipts::{EventReceipt, EventStatus};
 use crate::domain::disposition::Reason;
-use crate::domain::ids::{EventId, TenantId};
+use crate::domain::ids::EventId;
 use crate::platform::config::Config;
 
 #[derive(clap::Args)]
 pub struct Receipt {
-    #[arg(long, value_parser = super::tenant)]
-    tenant: TenantId,
+    #[command(flatten)]
+    tenant: TenantArg,
     /// The event's id
     #[arg(value_parser = super::event)]
     event: EventId,
@@ -24,7 +24,8 @@ pub struct Receipt {
 
 impl Receipt {
     pub async fn run(self, config: &Config) -> anyhow::Result<ExitCode> {
-        let receipt = Desk::open(config).await?.receipt(&self.tenant, &self.event).await?;
+        let desk = Desk::open(config).await?;
+        let receipt = desk.receipt(&self.tenant.one(&desk).await?, &self.event).await?;
         if self.json {
             super::print_json(&receipt)?;
         } else {
