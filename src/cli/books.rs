@@ -9,7 +9,7 @@ use std::process::ExitCode;
 use anyhow::Context;
 
 use super::{TenantArg, Who, plural, text};
-use crate::desk::books::{ApplyBooks, BooksChange, BooksCheck, check};
+use crate::desk::books::{ApplyBooks, BooksChange, check};
 use crate::desk::{Desk, DeskError};
 use crate::domain::books::{Books, Mistake, Position};
 use crate::domain::operator::Operator;
@@ -92,8 +92,9 @@ fn look(file: &Path, json: bool) -> anyhow::Result<ExitCode> {
     if json {
         super::print_json(&OfFile { file, told })?;
     } else {
-        let BooksCheck { tenant_id, accounts, rules, .. } = told;
-        println!("{}: books of {tenant_id}, {accounts} accounts, {rules} rules, no mistakes", file.display());
+        let count = |count: usize, noun: &str| plural(i64::try_from(count).unwrap_or(i64::MAX), noun);
+        let (accounts, rules) = (count(told.accounts, "account"), count(told.rules, "rule"));
+        println!("{}: books of {}, {accounts}, {rules}, no mistakes", file.display(), told.tenant_id);
     }
     Ok(ExitCode::SUCCESS)
 }

@@ -1,8 +1,9 @@
 //! What a person does at the terminal: try an event against the books, take an entry back, audit with a program of their own.
 
-use std::process::Command;
+use std::process::{Command, Stdio};
 
 use crate::support::events::{Message, books, order, order_of};
+use crate::support::process::FIS;
 use crate::support::world::World;
 
 /// A world with posted orders, one of them in dollars, and nothing running.
@@ -112,6 +113,35 @@ async fn a_reversal_is_shown_with_its_date_before_it_is_booked() {
     assert_eq!(json["dateReason"], "today", "{json:#}");
     assert_eq!(world.count(entries).await, 6);
     world.fis(&["verify"]).await.expect(0, &["verified"]);
+}
+
+/// Runs `fis` at a terminal on which somebody types; `None` where the machine has no `script`.
+fn at_a_terminal(world: &World, args: &[&str], typed: &str) -> Option<(i32, String)> {
+    use std::io::Write;
+    let quoted: Vec<String> = [FIS].iter().chain(args).map(|arg| format!("'{arg}'")).collect();
+    let mut command = Command::new("script");
+    command.args(["-qec", &quoted.join(" "), "/dev/null"]).current_dir(&world.dir).envs(world.environment());
+    command.stdin(Stdio::piped()).stdout(Stdio::piped());
+    let Ok(mut child) = command.spawn() else {
+        eprintln!("skipped: there is no `script` here");
+        return None;
+    };
+    child.stdin.take().unwrap().write_all(typed.as_bytes()).unwrap();
+    let output = child.wait_with_output().unwrap();
+    Some((output.status.code().unwrap(), String::from_utf8_lossy(&output.stdout).into_owned()))
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn whoever_sits_at_a_terminal_is_asked_before_an_entry_is_reversed() {
+    let world = with_orders("revert_asked").await;
+    let args = ["revert", "acme/1", "--why", "sent twice", "--by", "anna"];
+    let Some((code, text)) = at_a_terminal(&world, &args, "n\n") else { return };
+    assert_eq!(code, 1, "{text}");
+    assert!(text.contains("Reverse acme/1? [y/N]") && text.contains("nothing was done"), "{text}");
+    assert_eq!(world.count("select count(*) from fis_journal_entry").await, 3);
+    let (code, text) = at_a_terminal(&world, &args, "y\n").unwrap();
+    assert_eq!(code, 0, "{text}");
+    assert!(text.contains("reversed acme/1 by acme/4, dated 2026-02-25"), "{text}");
 }
 
 #[tokio::test(flavor = "multi_thread")]

@@ -18,11 +18,12 @@ async fn the_record_names_whoever_is_named_first() {
     world.publish(&[order("a"), order("b"), order("c"), order("d")]).await;
     world.fis(&["run", "--once"]).await.expect(0, &[]);
     let login = String::from_utf8(Command::new("id").arg("-un").output().unwrap().stdout).unwrap();
-    let rows: [(&str, &[&str], [(&str, &str); 2], &str); 4] = [
-        ("1", &["--by", "anna"], [("FIS_OPERATOR", "bob"), ("USER", "carl")], "anna"),
-        ("2", &[], [("FIS_OPERATOR", "bob"), ("USER", "carl")], "bob"),
-        ("3", &[], [("FIS_OPERATOR", ""), ("USER", "carl")], "carl"),
-        ("4", &[], [("FIS_OPERATOR", ""), ("USER", "")], login.trim()),
+    let (none, anna): (&[&str], &[&str]) = (&[], &["--by", "anna"]);
+    let rows = [
+        ("1", anna, [("FIS_OPERATOR", "bob"), ("USER", "carl")], "anna"),
+        ("2", none, [("FIS_OPERATOR", "bob"), ("USER", "carl")], "bob"),
+        ("3", none, [("FIS_OPERATOR", ""), ("USER", "carl")], "carl"),
+        ("4", none, [("FIS_OPERATOR", ""), ("USER", "")], login.trim()),
     ];
     for (entry, by, environment, name) in rows {
         let args = [&["revert", entry, "--why", "twice", "--yes"], by].concat();
