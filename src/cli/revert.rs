@@ -13,6 +13,9 @@ use crate::desk::{Desk, DeskError};
 use crate::domain::entry::Side;
 use crate::platform::config::Config;
 
+/// Lines that are shown; an entry may have ten thousand.
+const LINES_SHOWN: usize = 40;
+
 #[derive(clap::Args)]
 pub struct Revert {
     #[command(flatten)]
@@ -81,12 +84,15 @@ impl Revert {
 fn print(shown: &RehearsedReversal) {
     println!("{}: {}", shown.reverses, printable(&shown.original_description));
     println!("reversal dated {}: {}", shown.accounting_date, why_that_date(shown.date_reason, &shown.reverses));
-    for line in &shown.lines {
+    for line in shown.lines.iter().take(LINES_SHOWN) {
         let side = match line.side {
             Side::Debit => "debit",
             Side::Credit => "credit",
         };
         println!("    {side:<6}  {:<12} {:>16} {}", line.account, line.amount, line.currency);
+    }
+    if shown.lines.len() > LINES_SHOWN {
+        println!("    … and {} more; --json has all", shown.lines.len() - LINES_SHOWN);
     }
     println!("{}", balances_table(&shown.balances));
 }

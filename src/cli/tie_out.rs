@@ -7,9 +7,9 @@ use std::process::ExitCode;
 use chrono::NaiveDate;
 use comfy_table::CellAlignment;
 
-use super::{TenantArg, plural};
-use crate::desk::Desk;
+use super::{TenantArg, WrongUsage, plural, printable};
 use crate::desk::tie_out::{EventSum, TieOutDifference, TieOutSheet, TieOutSpan, TieOutSpanSheet};
+use crate::desk::{Desk, DeskError};
 use crate::platform::config::Config;
 
 #[derive(clap::Args)]
@@ -44,7 +44,10 @@ impl Tie {
                 return if self.json { json(&sheet, sheet.adds_up) } else { Ok(one_day(&sheet)) };
             }
         };
-        let sheet = desk.tie_out_span(&tenant, &span).await?;
+        let sheet = desk.tie_out_span(&tenant, &span).await.map_err(|error| match error {
+            DeskError::Invalid { why } => WrongUsage(printable(&why)).into(),
+            error => anyhow::Error::from(error),
+        })?;
         if self.json { json(&sheet, sheet.adds_up) } else { Ok(many_days(&sheet)) }
     }
 }
@@ -124,7 +127,8 @@ fn print_days(span: &TieOutSpanSheet) {
         table.add_row(row(day.date.to_string(), day));
     }
     table.add_row(row("total".to_owned(), &span.total));
-    println!("{}, received from {} to {} ({})", span.tenant_id, span.from, span.to, span.timezone);
+    let from = span.days.first().map_or(span.from, |day| day.date);
+    println!("{}, received from {from} to {} ({})", span.tenant_id, span.to, span.timezone);
     println!("{table}");
 }
 
