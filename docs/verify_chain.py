@@ -2,16 +2,21 @@
 """Verifies the hash chains of a fis ledger, independently of fis.
 
     verify_chain.py postgres://user@host/fis      asks psql for the rows
+    verify_chain.py journal.csv                   reads the file of `fis export --format csv`
+    fis export --format csv … | verify_chain.py -
     verify_chain.py --query                       prints the query
     psql … -c "$(verify_chain.py --query)" | verify_chain.py -
 
-Written from docs/hash-chain.md alone; Python 3 and its standard library, and psql. Reads row by row, so a ledger of any
-size needs no memory to speak of. Exit 0: every chain holds. Exit 1: the first fault of each tenant is named.
+Written from docs/hash-chain.md alone; Python 3 and its standard library, and psql for the first form. Reads row by row, so a
+ledger of any size needs no memory to speak of. A file cannot show that its last entries are missing: compare the head that is
+printed with that of a checkpoint. Exit 0: every chain holds. Exit 1: the first fault of each tenant is named, or what
+cannot be read. Exit 2: wrong usage.
 """
 
 import csv
 import hashlib
 import io
+import os
 import subprocess
 import sys
 from decimal import Decimal
@@ -30,7 +35,17 @@ copy (
 ) to stdout with (format csv)
 """
 FIELDS = 16  # of an entry; then five of a line, then two of the head
+ROW = FIELDS + 5 + 2
 GENESIS = "0" * 64
+# The columns of an export, in the order of the query's; the tenant is the beginning of `entry_id`.
+EXPORTED = ["sequence", "previous_hash", "entry_id", "event_id", "event_type", "payload_hash", "rule", "rule_version",
+            "accounting_date", "original_date", "posted_at", "description", "reverses", "hash",
+            "account", "side", "amount", "currency", "base_amount"]
+NO_HEAD = []
+
+
+class Unreadable(Exception):
+    """What is wrong with the input, in a sentence."""
 
 
 def netstrings(texts):
@@ -68,11 +83,38 @@ def fault_of(fields, lines, seq, previous):
     return None
 
 
+def rows_of(lines):
+    """The rows of psql or of an export as the query has them; an export has a header, and no head of the chain."""
+    reader = csv.reader(lines, strict=True)
+    places = None
+    try:
+        for number, row in enumerate(reader):
+            if number == 0 and "entry_id" in row:
+                missing = [name for name in EXPORTED if name not in row]
+                if missing:
+                    raise Unreadable(f"line 1: there is no column `{missing[0]}`; this is not a file of `fis export --format csv`")
+                width, places = len(row), [row.index(name) for name in EXPORTED]
+                continue
+            if places is None and (len(row) != ROW or row[0] != "entry"):
+                raise Unreadable(f"line {reader.line_num}: neither a row of --query nor of `fis export --format csv`")
+            if places is not None:
+                if len(row) != width:
+                    raise Unreadable(f"line {reader.line_num} has {len(row)} fields instead of {width}")
+                row = [row[place] for place in places]
+                row = ["entry", row[2].rpartition("/")[0], *row, None, None]
+            if not row[2].isdecimal():
+                raise Unreadable(f"line {reader.line_num}: `{row[2]}` is no sequence")
+            yield row
+    except (csv.Error, UnicodeDecodeError) as error:
+        raise Unreadable(f"behind line {reader.line_num}: {error}") from None
+
+
 def entries(rows):
     """Groups the rows, which come line by line, into entries: fields, lines, head."""
     fields = lines = head = None
     for row in rows:
         line, tail = row[FIELDS : FIELDS + 5], row[FIELDS + 5 :]
+        tail = NO_HEAD if tail == [None, None] else tail
         if fields is None or row[1:3] != fields[1:3]:
             if fields is not None:
                 yield fields, lines, head
@@ -93,8 +135,29 @@ def verify(rows):
         if chain[2] is None:
             chain[0], chain[1] = chain[0] + 1, fields[15]
     for chain in chains.values():
-        if chain[2] is None and chain[3] != [str(chain[0]), chain[1]]:
+        if chain[2] is None and chain[3] is not NO_HEAD and chain[3] != [str(chain[0]), chain[1]]:
             chain[2] = f"the chain ends at sequence {chain[0]}, but its head says sequence {chain[3][0] or 'nothing'}"
+    return chains
+
+
+def read(source):
+    """The chains of a database, of a file or of standard input."""
+    text = lambda stream: io.TextIOWrapper(stream, encoding="utf-8", newline="")  # line ends in a description are its own
+    if source == "-":
+        return verify(rows_of(text(sys.stdin.buffer)))
+    if os.path.exists(source):
+        with open(source, "rb") as file:
+            return verify(rows_of(text(file)))
+    if "://" not in source and "=" not in source:
+        raise Unreadable(f"there is no file `{source}`, and it is no address of a database")
+    command = ["psql", "--no-psqlrc", "--quiet", "--set=ON_ERROR_STOP=1", source, "--command", QUERY]
+    try:
+        psql = subprocess.Popen(command, stdout=subprocess.PIPE)
+    except FileNotFoundError:
+        raise Unreadable("there is no psql here; `fis export --format csv` makes a file that needs none") from None
+    chains = verify(rows_of(text(psql.stdout)))
+    if psql.wait() != 0:
+        raise Unreadable("psql failed")
     return chains
 
 
@@ -106,17 +169,19 @@ def main():
         print(__doc__, file=sys.stderr)
         return 2
     csv.field_size_limit(1 << 30)
-    if sys.argv[1] == "-":
-        chains = verify(csv.reader(io.TextIOWrapper(sys.stdin.buffer, encoding="utf-8", newline="")))
-    else:
-        command = ["psql", "--no-psqlrc", "--quiet", "--set=ON_ERROR_STOP=1", sys.argv[1], "--command", QUERY]
-        psql = subprocess.Popen(command, stdout=subprocess.PIPE)
-        # Line ends inside a description are the description's own.
-        chains = verify(csv.reader(io.TextIOWrapper(psql.stdout, encoding="utf-8", newline="")))
-        if psql.wait() != 0:
-            return 1
-    for tenant, (count, last, fault, _) in sorted(chains.items()):
-        print(f"{tenant}: {fault}" if fault else f"{tenant}: {count} entries verified, head {last}")
+    try:
+        chains = read(sys.argv[1])
+    except (Unreadable, OSError) as error:
+        print(f"verify_chain.py: {error}", file=sys.stderr)
+        return 1
+    if not chains:
+        print("verify_chain.py: there is no entry to verify", file=sys.stderr)
+        return 1
+    for tenant, (count, last, fault, head) in sorted(chains.items()):
+        if fault and head is NO_HEAD and fault.endswith("is missing"):
+            fault += " (with --from or --to an export is only a part of the journal)"
+        entries = "entry" if count == 1 else "entries"
+        print(f"{tenant}: {fault}" if fault else f"{tenant}: {count} {entries} verified, head {last}")
     return 1 if any(chain[2] for chain in chains.values()) else 0
 
 

@@ -158,7 +158,7 @@ create table fis_operator_log (
     by          text        not null,
     -- The role that had logged in, whoever `by` says it was.
     login       text        not null,
-    act         text        not null check (act in ('park', 'replay', 'pause', 'resume', 'stop', 'hold', 'resolve', 'fail', 'reopen', 'discard', 'edit', 'book', 'again', 'prune', 'revert', 'close')),
+    act         text        not null check (act in ('park', 'replay', 'pause', 'resume', 'stop', 'hold', 'resolve', 'fail', 'reopen', 'discard', 'restore', 'edit', 'book', 'again', 'prune', 'revert', 'close', 'release', 'resend')),
     why         text        not null,
     -- The hand through which the act came.
     through     text        not null check (through in ('cli', 'service')),
@@ -187,7 +187,8 @@ create trigger fis_dead_letter_edit_append_only before update or delete or trunc
 create trigger fis_entry_edit_append_only before update or delete or truncate on fis_entry_edit
     for each statement execute function fis_refuse_change();
 
--- parked → resolved | discarded | replaying; replaying → resolved | parked; what comes again is parked again. A replay's verdict names the
+-- parked → resolved | discarded | replaying; replaying → resolved | parked; discarded → parked where somebody restores it; what comes again is
+-- parked again. A replay's verdict names the
 -- replay, so that one that changes nothing else is a move too: the letter failed again.
 --
 -- The log joins the letters of a statement as they were with what they became. PostgreSQL plans that once a session, by the number of
@@ -211,6 +212,8 @@ begin
                 when n.status = 'replaying' then 'hold'
                 when o.status = 'replaying' or n.replay_id is distinct from o.replay_id then 'fail'
                 when o.status = 'parked' then 'again'
+                -- Nobody signs where a letter comes again: the service parks it.
+                when o.status = 'discarded' and whose <> '' then 'restore'
                 else 'reopen' end,
            coalesce(nullif(current_setting('fis.why', true), ''), n.resolved_as, n.reason),
            coalesce(nullif(current_setting('fis.through', true), ''), 'service'),

@@ -18,12 +18,14 @@ mod receipt;
 mod revert;
 mod run;
 mod status;
+mod tenants;
 mod text;
 mod tie_out;
 mod topology;
 mod trial_balance;
 mod values;
 mod verify;
+mod who;
 
 use std::path::PathBuf;
 use std::process::ExitCode;
@@ -35,8 +37,11 @@ use crate::desk::migration;
 use crate::platform::config::{self, Config};
 use crate::platform::telemetry;
 use crate::service::ServiceError;
+use exit::WrongUsage;
+use tenants::TenantArg;
 use text::{json_text, plural, print_json, print_text, printable, printable_within, table};
-use values::{acting, day, event, operator, parse_tenant, tenant};
+use values::{day, event, parse_tenant, tenant};
+use who::Who;
 
 pub use exit::failure;
 
@@ -77,6 +82,8 @@ enum Command {
     Publish(publish::Publish),
     /// What is queued, held, dead-lettered and still to be relayed
     Status(status::Status),
+    /// Whose ledgers there are, and how each is
+    Tenants(tenants::Tenants),
     /// What became of one event
     Receipt(receipt::Receipt),
     /// List held events, or call them back early
@@ -142,6 +149,7 @@ impl Cli {
             Command::Revert(revert) => revert.run(&config).await,
             Command::Publish(publish) => publish.run(&config).await,
             Command::Status(status) => status.run(&config).await,
+            Command::Tenants(tenants) => tenants.run(&config).await,
             Command::Receipt(receipt) => receipt.run(&config).await,
             Command::Held(command) => command.run(&config).await,
             Command::Batch(command) => command.run(&config).await,

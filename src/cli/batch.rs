@@ -3,18 +3,18 @@
 use std::process::ExitCode;
 
 use super::text;
-use super::{acting, printable};
+use super::{TenantArg, Who, WrongUsage, printable};
 use crate::desk::batches::{BatchReport, CloseBatch};
 use crate::desk::{Desk, DeskError};
-use crate::domain::ids::{EventId, TenantId};
+use crate::domain::ids::EventId;
 use crate::platform::config::Config;
 
 #[derive(clap::Subcommand)]
 pub enum BatchCommand {
     /// Members posted, rejected and ignored so far
     Show {
-        #[arg(long, value_parser = super::tenant)]
-        tenant: TenantId,
+        #[command(flatten)]
+        tenant: TenantArg,
         /// The batch's id
         #[arg(value_parser = super::event)]
         id: EventId,
@@ -23,14 +23,16 @@ pub enum BatchCommand {
     },
     /// Tell its publisher that a batch is complete, with the members that have come to an end: a member named a wrong size
     Close {
-        #[arg(long, value_parser = super::tenant)]
-        tenant: TenantId,
+        #[command(flatten)]
+        tenant: TenantArg,
         /// The batch's id
         #[arg(value_parser = super::event)]
         id: EventId,
         /// Why, for the record
         #[arg(long)]
         why: String,
+        #[command(flatten)]
+        who: Who,
         /// Do not ask
         #[arg(long)]
         yes: bool,
@@ -43,10 +45,9 @@ impl BatchCommand {
     pub async fn run(self, config: &Config) -> anyhow::Result<ExitCode> {
         let desk = Desk::open(config).await?;
         let (batch, json) = match self {
-            Self::Show { tenant, id, json } => (desk.batch(&tenant, &id).await, json),
-            Self::Close { tenant, id, why, yes, json } => {
-                let named = std::env::var("FIS_OPERATOR").ok();
-                let operator = acting(named.as_deref(), &why)?;
+            Self::Show { tenant, id, json } => (desk.batch(&tenant.one(&desk).await?, &id).await, json),
+            Self::Close { tenant, id, why, who, yes, json } => {
+                let (operator, tenant) = (who.acting(&why)?, tenant.one(&desk).await?);
                 let before = desk.batch(&tenant, &id).await;
                 if let Ok(before) = &before
                     && !yes
@@ -62,7 +63,7 @@ impl BatchCommand {
             }
         };
         let batch = match batch {
-            Err(DeskError::Member { member, why }) => anyhow::bail!("--{member} {why}"),
+            Err(DeskError::Member { member, why }) => return Err(WrongUsage(format!("--{member} {why}")).into()),
             Err(DeskError::NotFound { name, .. }) => {
                 anyhow::bail!("no member of batch `{}` has come", printable(&name))
             }

@@ -8,8 +8,8 @@ use std::process::ExitCode;
 
 use anyhow::Context;
 
-use super::{acting, text};
-use crate::desk::books::{ApplyBooks, BooksChange, BooksCheck, check};
+use super::{TenantArg, Who, plural, text};
+use crate::desk::books::{ApplyBooks, BooksChange, check};
 use crate::desk::{Desk, DeskError};
 use crate::domain::books::{Books, Mistake, Position};
 use crate::domain::operator::Operator;
@@ -27,8 +27,8 @@ pub enum BooksCommand {
     Apply(Apply),
     /// Print books as they were applied
     Show {
-        #[arg(long)]
-        tenant: String,
+        #[command(flatten)]
+        tenant: TenantArg,
         /// The version, else the one in force
         #[arg(long)]
         version: Option<i32>,
@@ -37,8 +37,8 @@ pub enum BooksCommand {
     },
     /// List the versions: when, and by whom
     Versions {
-        #[arg(long)]
-        tenant: String,
+        #[command(flatten)]
+        tenant: TenantArg,
         #[arg(long)]
         json: bool,
     },
@@ -50,9 +50,8 @@ pub struct Apply {
     /// Do not ask; without a terminal nothing is applied unless this is given
     #[arg(long)]
     yes: bool,
-    /// Who applies, for the record [default: $USER]
-    #[arg(long, value_name = "NAME")]
-    by: Option<String>,
+    #[command(flatten)]
+    who: Who,
     #[arg(long)]
     json: bool,
 }
@@ -93,8 +92,9 @@ fn look(file: &Path, json: bool) -> anyhow::Result<ExitCode> {
     if json {
         super::print_json(&OfFile { file, told })?;
     } else {
-        let BooksCheck { tenant_id, accounts, rules, .. } = told;
-        println!("{}: books of {tenant_id}, {accounts} accounts, {rules} rules, no mistakes", file.display());
+        let count = |count: usize, noun: &str| plural(i64::try_from(count).unwrap_or(i64::MAX), noun);
+        let (accounts, rules) = (count(told.accounts, "account"), count(told.rules, "rule"));
+        println!("{}: books of {}, {accounts}, {rules}, no mistakes", file.display(), told.tenant_id);
     }
     Ok(ExitCode::SUCCESS)
 }
@@ -136,13 +136,13 @@ impl Apply {
         if plan.changes.is_empty() {
             return self.done(&plan);
         }
+        let operator = self.who.acting("")?;
         if !self.yes && !confirmed(&plan)? {
             if self.json {
                 super::print_json(&plan)?;
             }
             return Ok(ExitCode::from(super::NOT_CONFIRMED));
         }
-        let operator = acting(self.by.as_deref(), "")?;
         let request = ApplyBooks { operator, source: &source, against: plan.version, confirmed: true };
         match desk.apply_books(&request).await {
             Ok(change) => {
@@ -163,7 +163,8 @@ impl Apply {
         } else if change.applied {
             println!("applied version {version} of the books of {tenant}");
             if change.released > 0 {
-                println!("released {} held events, whose cause is gone", change.released);
+                let released = i64::try_from(change.released).unwrap_or(i64::MAX);
+                println!("released {}, whose cause is gone", plural(released, "held event"));
             }
         } else {
             println!("the books of {tenant} are these already (version {version}); nothing was changed");
@@ -198,8 +199,9 @@ fn confirmed(plan: &BooksChange) -> anyhow::Result<bool> {
     )
 }
 
-async fn show(config: &Config, tenant: &str, version: Option<i32>, json: bool) -> anyhow::Result<ExitCode> {
-    let books = Desk::open(config).await?.books(tenant, version).await?;
+async fn show(config: &Config, tenant: &TenantArg, version: Option<i32>, json: bool) -> anyhow::Result<ExitCode> {
+    let desk = Desk::open(config).await?;
+    let books = desk.books(&tenant.one(&desk).await?, version).await?;
     if json {
         super::print_json(&books)?;
     } else {
@@ -209,8 +211,9 @@ async fn show(config: &Config, tenant: &str, version: Option<i32>, json: bool) -
     Ok(ExitCode::SUCCESS)
 }
 
-async fn versions(config: &Config, tenant: &str, json: bool) -> anyhow::Result<ExitCode> {
-    let history = Desk::open(config).await?.books_versions(tenant).await?;
+async fn versions(config: &Config, tenant: &TenantArg, json: bool) -> anyhow::Result<ExitCode> {
+    let desk = Desk::open(config).await?;
+    let history = desk.books_versions(&tenant.one(&desk).await?).await?;
     if json {
         super::print_json(&history)?;
         return Ok(ExitCode::SUCCESS);

@@ -15,6 +15,8 @@ mod replay;
 mod show;
 mod watch;
 
+pub(super) use rehearse::balances_table;
+
 use std::process::ExitCode;
 
 use super::text::{age, ask, columns, hanging};
@@ -36,8 +38,10 @@ pub enum DlqCommand {
     Replays(replay::Replays),
     /// Replay an edited copy; the original stays as it is
     Edit(Box<edit::EditCommand>),
-    /// Give dead letters up for good; they stay on record
+    /// Give dead letters up; they stay on record
     Discard(Box<discard::Discard>),
+    /// Park discarded letters again
+    Restore(discard::Restore),
     /// Dead letters as a file: newline-delimited JSON or CSV
     Export(export::LettersExport),
     /// Remove dead letters that were resolved or discarded long ago
@@ -54,6 +58,7 @@ impl DlqCommand {
             Self::Replays(replays) => replays.run(config).await,
             Self::Edit(edit) => edit.run(config).await,
             Self::Discard(discard) => discard.run(config).await,
+            Self::Restore(restore) => restore.run(config).await,
             Self::Export(export) => export.run(config).await,
             Self::Prune(prune) => prune.run(config).await,
         }
@@ -61,7 +66,7 @@ impl DlqCommand {
 }
 
 /// `Some`: the answer of somebody, or `--yes`. `None`: nobody sits at the terminal.
-fn confirmed(yes: bool, question: &str) -> anyhow::Result<Option<bool>> {
+pub(super) fn confirmed(yes: bool, question: &str) -> anyhow::Result<Option<bool>> {
     if yes {
         return Ok(Some(true));
     }
@@ -75,7 +80,7 @@ fn confirmed(yes: bool, question: &str) -> anyhow::Result<Option<bool>> {
 }
 
 /// The exit code where somebody said no, or nobody was there to say yes.
-fn not_confirmed(answer: Option<bool>) -> ExitCode {
+pub(super) fn not_confirmed(answer: Option<bool>) -> ExitCode {
     if answer.is_none() { ExitCode::from(NOT_CONFIRMED) } else { ExitCode::FAILURE }
 }
 

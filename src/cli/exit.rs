@@ -15,14 +15,20 @@ use crate::service::ServiceError;
 /// The exit code of wrong usage, as clap has it, and of a wrong configuration.
 pub(super) const WRONG_USAGE: u8 = 2;
 
+/// A command that cannot be meant as it was given; the text says what would be right.
+#[derive(Debug, thiserror::Error)]
+#[error("{0}")]
+pub struct WrongUsage(pub String);
+
 /// Says why a command failed, as JSON where `--json` was given, and chooses the exit code that tells a supervisor whether another start can help.
 #[must_use]
 pub fn failure(error: &anyhow::Error) -> ExitCode {
-    let is_setting = is_wrong_setting(error);
+    let is_wrong = is_wrong(error);
     let known = error.chain().find_map(|cause| cause.downcast_ref::<DeskError>()).map(DeskError::code);
-    let code = known.unwrap_or(if is_setting { "wrong_setting" } else { "failed" });
+    let usage = error.chain().any(|cause| cause.is::<WrongUsage>()).then_some("wrong_usage");
+    let code = known.or(usage).unwrap_or(if is_wrong { "wrong_setting" } else { "failed" });
     say(code, &format!("{error:#}"));
-    if is_setting { ExitCode::from(WRONG_USAGE) } else { ExitCode::FAILURE }
+    if is_wrong { ExitCode::from(WRONG_USAGE) } else { ExitCode::FAILURE }
 }
 
 /// Says what is wrong with the command line, as JSON where `--json` was given, and ends. A question for help is answered.
@@ -48,11 +54,15 @@ fn asks_for_json() -> bool {
     std::env::args_os().any(|word| word == "--json")
 }
 
-fn is_wrong_setting(error: &anyhow::Error) -> bool {
+fn is_wrong(error: &anyhow::Error) -> bool {
     error.chain().any(|cause| {
         cause.is::<ConfigError>()
+            || cause.is::<WrongUsage>()
             || cause.is::<SigningError>()
-            || matches!(cause.downcast_ref(), Some(DeskError::Setting { .. }))
+            || matches!(
+                cause.downcast_ref(),
+                Some(DeskError::Setting { .. } | DeskError::NoTenant { .. } | DeskError::NoLetters { .. })
+            )
             || cause.downcast_ref().is_some_and(is_wrong_database)
             || cause.downcast_ref().is_some_and(is_wrong_redis)
             || cause.downcast_ref().is_some_and(is_wrong_broker)
@@ -94,7 +104,7 @@ mod tests {
     use anyhow::Context;
 
     fn is_wrong(error: impl Into<anyhow::Error>) -> bool {
-        is_wrong_setting(&error.into())
+        super::is_wrong(&error.into())
     }
 
     #[test]
@@ -112,6 +122,8 @@ mod tests {
         assert!(!is_wrong(early));
         assert!(!is_wrong(ServiceError::Topology(String::new())));
         assert!(is_wrong(ServiceError::OtherLedger(String::new())));
-        assert!(!is_wrong(anyhow::anyhow!("there is no tenant `nobody`")));
+        assert!(is_wrong(WrongUsage(String::new())));
+        assert!(is_wrong(DeskError::NoTenant { name: "nobody".to_owned(), near: None }));
+        assert!(!is_wrong(anyhow::anyhow!("the ledger is broken")));
     }
 }

@@ -8,17 +8,16 @@ use std::process::ExitCode;
 use anyhow::Context;
 use chrono::NaiveDate;
 
+use super::TenantArg;
 use crate::desk::export::JournalExport;
 use crate::desk::{Desk, DeskError};
 use crate::domain::export::Format;
-use crate::domain::ids::TenantId;
 use crate::platform::config::Config;
 
 #[derive(clap::Args)]
 pub struct Export {
-    /// Whose journal
-    #[arg(long, value_parser = super::tenant)]
-    tenant: TenantId,
+    #[command(flatten)]
+    tenant: TenantArg,
     #[arg(long, value_enum)]
     format: Choice,
     /// First accounting date
@@ -52,7 +51,8 @@ impl Choice {
 impl Export {
     pub async fn run(self, config: &Config) -> anyhow::Result<ExitCode> {
         let desk = Desk::open(config).await?;
-        let request = JournalExport { tenant: self.tenant, format: self.format.format(), from: self.from, to: self.to };
+        let tenant = self.tenant.one(&desk).await?;
+        let request = JournalExport { tenant, format: self.format.format(), from: self.from, to: self.to };
         let Some(path) = &self.output else {
             return match write(&desk, &request, std::io::stdout(), &mut |_| {}).await {
                 // A reader that has seen enough (`| head`) is no failure.
@@ -73,7 +73,11 @@ impl Export {
         if part != *path {
             std::fs::rename(&part, path).with_context(|| format!("cannot write {}", path.display()))?;
         }
-        println!("exported {count} entries of {} to {}", request.tenant, path.display());
+        let count = match count {
+            1 => "1 entry".to_owned(),
+            count => format!("{count} entries"),
+        };
+        println!("exported {count} of {} to {}", request.tenant, path.display());
         Ok(ExitCode::SUCCESS)
     }
 }

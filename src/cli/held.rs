@@ -6,11 +6,11 @@ use std::process::ExitCode;
 use chrono::{DateTime, Utc};
 
 use super::text::{age, columns};
-use super::{acting, printable, printable_within, text};
+use super::{TenantArg, Who, plural, printable, printable_within, text};
 use crate::desk::held::{HeldEvent, HeldFilter, ReleaseEvents, ReleaseMatching, Released, ReleasedEvents};
 use crate::desk::{Desk, LIMIT_MAX, Page};
 use crate::domain::disposition::{Disposition, Reason};
-use crate::domain::ids::{EventId, TenantId};
+use crate::domain::ids::EventId;
 use crate::platform::config::Config;
 use crate::platform::time;
 
@@ -24,8 +24,8 @@ pub enum HeldCommand {
 
 #[derive(clap::Args)]
 pub struct List {
-    #[arg(long, value_parser = super::tenant)]
-    tenant: Option<TenantId>,
+    #[command(flatten)]
+    tenant: TenantArg,
     #[arg(long, value_parser = hold_reason)]
     reason: Option<Reason>,
     #[arg(long, default_value_t = 50, value_parser = clap::value_parser!(i64).range(0..=LIMIT_MAX))]
@@ -38,13 +38,18 @@ pub struct List {
 
 #[derive(clap::Args)]
 pub struct Release {
-    #[arg(long, value_parser = super::tenant)]
-    tenant: Option<TenantId>,
+    #[command(flatten)]
+    tenant: TenantArg,
     #[arg(long, value_parser = hold_reason, conflicts_with = "events")]
     reason: Option<Reason>,
     /// These events of the tenant, instead of all that match
-    #[arg(requires = "tenant", value_name = "EVENT", value_parser = super::event)]
+    #[arg(value_name = "EVENT", value_parser = super::event)]
     events: Vec<EventId>,
+    /// Why, for the record
+    #[arg(long, default_value = "")]
+    why: String,
+    #[command(flatten)]
+    who: Who,
     /// Do not ask; without a terminal nothing is released by filter unless this is given
     #[arg(long)]
     yes: bool,
@@ -73,17 +78,21 @@ impl HeldCommand {
 impl List {
     async fn run(self, config: &Config) -> anyhow::Result<ExitCode> {
         let desk = Desk::open(config).await?;
-        let filter = HeldFilter { tenant: self.tenant, reason: self.reason };
+        let filter = HeldFilter { tenant: self.tenant.only(&desk).await?, reason: self.reason };
         let page = desk.held(&filter, Page::new(self.limit, self.offset)?).await?;
         if self.json {
             super::print_json(&page)?;
+            return Ok(ExitCode::SUCCESS);
+        }
+        if page.total == 0 {
+            println!("Nothing is held.");
             return Ok(ExitCode::SUCCESS);
         }
         let (now, width) = (time::now(), columns());
         for event in &page.held {
             super::print_text(&two_lines(event, now, width))?;
         }
-        println!("{} of {} held events", page.held.len(), page.total);
+        println!("{} of {}", page.held.len(), plural(page.total, "held event"));
         Ok(ExitCode::SUCCESS)
     }
 }
@@ -101,13 +110,14 @@ fn two_lines(event: &HeldEvent, now: DateTime<Utc>, width: usize) -> String {
 
 impl Release {
     async fn run(self, config: &Config) -> anyhow::Result<ExitCode> {
+        let operator = self.who.acting(&self.why)?;
         let desk = Desk::open(config).await?;
-        let operator = acting(None, "")?;
-        if let (Some(tenant), false) = (&self.tenant, self.events.is_empty()) {
-            let request = ReleaseEvents { operator, tenant: tenant.clone(), events: self.events.clone() };
+        if !self.events.is_empty() {
+            let tenant = self.tenant.one(&desk).await?;
+            let request = ReleaseEvents { operator, tenant, events: self.events.clone() };
             return self.report(&desk.release_events(&request).await?);
         }
-        let filter = HeldFilter { tenant: self.tenant, reason: self.reason };
+        let filter = HeldFilter { tenant: self.tenant.only(&desk).await?, reason: self.reason };
         if !self.yes {
             let total = desk.count_held(&filter).await?;
             if total > 0 && !confirmed(total)? {
@@ -118,10 +128,12 @@ impl Release {
         if self.json {
             super::print_json(&released)?;
         } else {
-            println!(
-                "released {} of {} held events; the others are due or on their way already",
-                released.released, released.held
-            );
+            let held = plural(released.held, "held event");
+            match released.held.saturating_sub(i64::try_from(released.released).unwrap_or(i64::MAX)) {
+                ..=0 => println!("released {} of {held}", released.released),
+                1 => println!("released {} of {held}; the other is due or on its way already", released.released),
+                _ => println!("released {} of {held}; the others are due or on their way already", released.released),
+            }
         }
         Ok(ExitCode::SUCCESS)
     }
@@ -141,8 +153,11 @@ impl Release {
 
 fn confirmed(total: i64) -> anyhow::Result<bool> {
     text::confirmed(
-        &format!("Release {total} held events? Each return uses up one of their attempts."),
-        &format!("nothing was released: nobody sits at a terminal to confirm {total} events; --yes releases them"),
+        &format!("Release {}? Each return uses up one attempt.", plural(total, "held event")),
+        &format!(
+            "nothing was released: nobody sits at a terminal to confirm {}; --yes releases",
+            plural(total, "event")
+        ),
         "nothing was released",
     )
 }

@@ -6,18 +6,17 @@ use std::process::ExitCode;
 use chrono::NaiveDate;
 
 use super::text::{columns, grouped, hanging};
-use super::{printable, printable_within};
+use super::{TenantArg, printable, printable_within};
 use crate::desk::entries::{EntriesPage, EntriesQuestion};
 use crate::desk::{Desk, LIMIT_MAX, Page};
 use crate::domain::entry::Side;
-use crate::domain::ids::{AccountCode, TenantId};
+use crate::domain::ids::AccountCode;
 use crate::platform::config::Config;
 
 #[derive(clap::Args)]
 pub struct Journal {
-    /// Only this tenant
-    #[arg(long, value_parser = super::tenant)]
-    tenant: Option<TenantId>,
+    #[command(flatten)]
+    tenant: TenantArg,
     /// Entries with a line to this account
     #[arg(long, value_parser = account)]
     account: Option<AccountCode>,
@@ -51,7 +50,7 @@ impl Journal {
     pub async fn run(self, config: &Config) -> anyhow::Result<ExitCode> {
         let desk = Desk::open(config).await?;
         let question = EntriesQuestion {
-            tenant: self.tenant,
+            tenant: self.tenant.only(&desk).await?,
             account: self.account,
             from: self.from,
             to: self.to,

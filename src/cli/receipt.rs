@@ -6,11 +6,11 @@ use chrono::{DateTime, Utc};
 use chrono_tz::Tz;
 
 use super::lines::{ShownLine, lines_table};
-use super::printable;
+use super::{TenantArg, printable};
 use crate::desk::Desk;
 use crate::desk::receipts::{EventReceipt, EventStatus, IGNORED_DAYS, ReceiptEntry};
 use crate::domain::disposition::Reason;
-use crate::domain::ids::{EventId, TenantId};
+use crate::domain::ids::EventId;
 use crate::platform::config::Config;
 
 #[derive(clap::Args)]
@@ -18,9 +18,8 @@ use crate::platform::config::Config;
     after_help = "Exit 0: the event is posted, or the books ignore it. Exit 1: it is held, rejected, or was never seen; `status` of --json says which."
 )]
 pub struct Receipt {
-    /// The event's tenant
-    #[arg(long, value_parser = super::tenant)]
-    tenant: TenantId,
+    #[command(flatten)]
+    tenant: TenantArg,
     /// The event's id
     #[arg(value_parser = super::event)]
     event: EventId,
@@ -31,7 +30,8 @@ pub struct Receipt {
 
 impl Receipt {
     pub async fn run(self, config: &Config) -> anyhow::Result<ExitCode> {
-        let receipt = Desk::open(config).await?.receipt(&self.tenant, &self.event).await?;
+        let desk = Desk::open(config).await?;
+        let receipt = desk.receipt(&self.tenant.one(&desk).await?, &self.event).await?;
         if self.json {
             super::print_json(&receipt)?;
         } else {

@@ -4,19 +4,17 @@ use std::process::ExitCode;
 
 use chrono::NaiveDate;
 
-use super::printable;
 use super::text::{grouped, numbers};
+use super::{TenantArg, printable};
 use crate::desk::Desk;
 use crate::desk::trial_balance::{AccountRow, TotalsVerdict, TrialBalanceQuestion, TrialBalanceSheet};
 use crate::domain::export::csv_row;
-use crate::domain::ids::TenantId;
 use crate::platform::config::Config;
 
 #[derive(clap::Args)]
 pub struct Trial {
-    /// The tenant whose accounts are shown
-    #[arg(long, value_parser = super::tenant)]
-    tenant: TenantId,
+    #[command(flatten)]
+    tenant: TenantArg,
     /// The last accounting date that counts [default: all]
     #[arg(long, value_name = "DATE", value_parser = super::day)]
     as_of: Option<NaiveDate>,
@@ -42,7 +40,8 @@ const COLUMNS: [&str; 7] = ["account", "name", "type", "currency", "debit", "cre
 impl Trial {
     pub async fn run(self, config: &Config) -> anyhow::Result<ExitCode> {
         let desk = Desk::open(config).await?;
-        let question = TrialBalanceQuestion { tenant: self.tenant, as_of: self.as_of, base: self.base };
+        let question =
+            TrialBalanceQuestion { tenant: self.tenant.one(&desk).await?, as_of: self.as_of, base: self.base };
         let sheet = desk.trial_balance(&question).await?;
         match if self.json { Format::Json } else { self.format } {
             Format::Table => print_table(&sheet)?,

@@ -3,7 +3,6 @@
 use chrono::NaiveDate;
 
 use crate::domain::ids::{EventId, TenantId};
-use crate::domain::operator::{Operator, OperatorError, Through};
 
 /// A tenant's name as an argument.
 pub fn tenant(text: &str) -> Result<TenantId, String> {
@@ -26,17 +25,6 @@ pub fn day(text: &str) -> Result<NaiveDate, String> {
     date.ok_or_else(|| "a date is written 2026-02-25".to_owned())
 }
 
-/// The name of whoever is at the keyboard.
-pub fn operator() -> String {
-    std::env::var("USER").ok().filter(|user| !user.trim().is_empty()).unwrap_or_else(|| "unknown".to_owned())
-}
-
-/// The operator behind a command: the one who is named, else whoever is at the keyboard.
-pub fn acting(named: Option<&str>, why: &str) -> Result<Operator, OperatorError> {
-    let by = named.filter(|by| !by.trim().is_empty()).map_or_else(operator, str::to_owned);
-    Operator::new(&by, why, Through::CommandLine)
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -47,11 +35,5 @@ mod tests {
         for text in ["2026-2-25", " 2026-02-25", "2026-02-30", "25.02.2026", ""] {
             assert!(day(text).is_err(), "{text}");
         }
-    }
-
-    #[test]
-    fn an_act_has_a_name_whatever_was_given() {
-        assert_eq!(acting(Some("anna"), "").unwrap().by(), "anna");
-        assert_eq!(acting(Some(" "), "").unwrap().by(), acting(None, "").unwrap().by());
     }
 }

@@ -6,7 +6,7 @@ use std::process::ExitCode;
 use anyhow::Context;
 
 use super::text::{coloured, grouped, numbers};
-use super::{parse_tenant, printable};
+use super::{TenantArg, plural, printable};
 use crate::desk::Desk;
 use crate::desk::checkpoint::NamedCheckpoint;
 use crate::desk::verify::{LedgerAudit, LogAudit};
@@ -14,9 +14,8 @@ use crate::platform::config::Config;
 
 #[derive(clap::Args)]
 pub struct Verify {
-    /// Only this tenant
-    #[arg(long)]
-    tenant: Option<String>,
+    #[command(flatten)]
+    tenant: TenantArg,
     /// From this sequence on: what lies before it is believed, balances are not compared
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(i64).range(1..))]
     from: Option<i64>,
@@ -34,7 +33,7 @@ impl Verify {
     pub async fn run(self, config: &Config) -> anyhow::Result<ExitCode> {
         let desk = Desk::open(config).await?;
         let request = LedgerAudit {
-            tenant: self.tenant.as_deref().map(parse_tenant).transpose()?,
+            tenant: self.tenant.only(&desk).await?,
             from: self.from,
             checkpoint: self.checkpoint.as_deref().map(|file| read(file, self.public_key.clone())).transpose()?,
         };
@@ -80,9 +79,10 @@ fn tell(log: &LogAudit) {
     }
     let unsealed = match unsealed {
         0 => String::new(),
-        rows => format!(", {rows} more rows not sealed yet"),
+        rows => format!(", {} not sealed yet", plural(*rows, "more row")),
     };
-    println!("operators' log: {rows} rows in {blocks} blocks{unsealed}; {letters} dead letters beside it");
+    let (rows, blocks, letters) = (plural(*rows, "row"), plural(*blocks, "block"), plural(*letters, "dead letter"));
+    println!("operators' log: {rows} in {blocks}{unsealed}; {letters} beside it");
 }
 
 fn read(file: &Path, public_key: Option<String>) -> anyhow::Result<NamedCheckpoint> {

@@ -3,6 +3,7 @@
 
 use chrono::{DateTime, Utc};
 
+use super::tenants::no_tenant;
 use super::{Desk, DeskError, log_act};
 use crate::domain::books::{Act, Books, Change, Mistake, Thing};
 use crate::domain::ids::TenantId;
@@ -134,12 +135,18 @@ impl Desk {
     ///
     /// # Errors
     /// There are no such books, or the database is away.
-    pub async fn books(&self, tenant: &str, version: Option<i32>) -> Result<BooksVersion, DeskError> {
-        let Some(stored) = stored::read(&self.postgres.pool, tenant, version).await? else {
-            return Err(DeskError::Missing { why: format!("tenant `{tenant}` has no such books") });
+    pub async fn books(&self, tenant: &TenantId, version: Option<i32>) -> Result<BooksVersion, DeskError> {
+        let Some(stored) = stored::read(&self.postgres.pool, tenant.as_str(), version).await? else {
+            return Err(match version {
+                Some(version) if stored::read(&self.postgres.pool, tenant.as_str(), None).await?.is_some() => {
+                    let why = format!("the books of {tenant} have no version {version}");
+                    DeskError::Missing { why }
+                }
+                _ => no_tenant(&mut *self.postgres.pool.acquire().await?, tenant.as_str()).await?,
+            });
         };
         Ok(BooksVersion {
-            tenant_id: tenant.to_owned(),
+            tenant_id: tenant.to_string(),
             version: stored.version,
             applied_at: stored.applied_at,
             applied_by: stored.applied_by,
@@ -151,10 +158,10 @@ impl Desk {
     ///
     /// # Errors
     /// There are no books, or the database is away.
-    pub async fn books_versions(&self, tenant: &str) -> Result<BooksHistory, DeskError> {
-        let versions = stored::versions(&self.postgres.pool, tenant).await?;
+    pub async fn books_versions(&self, tenant: &TenantId) -> Result<BooksHistory, DeskError> {
+        let versions = stored::versions(&self.postgres.pool, tenant.as_str()).await?;
         if versions.is_empty() {
-            return Err(DeskError::Missing { why: format!("tenant `{tenant}` has no books") });
+            return Err(no_tenant(&mut *self.postgres.pool.acquire().await?, tenant.as_str()).await?);
         }
         let told = |line: stored::VersionLine| BooksHistoryLine {
             version: line.version,
@@ -162,7 +169,7 @@ impl Desk {
             applied_by: line.applied_by,
             in_force: line.in_force,
         };
-        Ok(BooksHistory { tenant_id: tenant.to_owned(), versions: versions.into_iter().map(told).collect() })
+        Ok(BooksHistory { tenant_id: tenant.to_string(), versions: versions.into_iter().map(told).collect() })
     }
 }
 

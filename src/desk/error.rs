@@ -36,6 +36,12 @@ pub enum DeskError {
     /// The configuration, or the version of the database, does not fit this program: no other request can mend it.
     #[error("{why}")]
     Setting { why: String },
+    /// The ledger has no such tenant; `near` is the one that was probably meant.
+    #[error("there is no tenant `{name}`{}", hint(near.as_deref()))]
+    NoTenant { name: String, near: Option<String> },
+    /// Letters that do not exist; nothing was done with the others either.
+    #[error("{}", no_letters(ids))]
+    NoLetters { ids: Vec<String> },
     #[error("there is no {what} `{name}`")]
     NotFound { what: &'static str, name: String },
     /// Nothing was found where the name alone would not explain it; `why` is the whole sentence.
@@ -75,12 +81,14 @@ impl DeskError {
     pub fn code(&self) -> &'static str {
         match self {
             Self::Invalid { .. } | Self::Member { .. } => "invalid",
-            Self::Mistakes { .. } => "mistakes",
+            Self::Mistakes { .. } => "books_mistakes",
             Self::Setting { .. } => "wrong_setting",
-            Self::NotFound { .. } | Self::Missing { .. } => "not_found",
+            Self::NotFound { .. } | Self::Missing { .. } | Self::NoTenant { .. } | Self::NoLetters { .. } => {
+                "not_found"
+            }
             Self::Changed { .. } | Self::Overtaken { .. } => "stale",
             Self::Busy { .. } => "busy",
-            Self::NotConfirmed { .. } => "not_confirmed",
+            Self::NotConfirmed { .. } => "confirmation_needed",
             Self::Refused { .. } => "refused",
             Self::Corrupt { .. } => "corrupt",
             Self::Away { server: Server::Broker, .. } | Self::Stopped(_) => "broker_away",
@@ -171,7 +179,9 @@ impl From<BooksError> for DeskError {
 impl From<RevertError> for DeskError {
     fn from(error: RevertError) -> Self {
         match error {
-            RevertError::NoTenant(_) | RevertError::NoEntry(_) => Self::Missing { why: error.to_string() },
+            RevertError::OtherDate => Self::Changed { what: error.to_string() },
+            RevertError::NoTenant(name) => Self::NoTenant { name, near: None },
+            RevertError::NoEntry(_) => Self::Missing { why: error.to_string() },
             RevertError::Refused(failure) => Self::Refused { why: failure.to_string() },
             RevertError::Books(error) => error.into(),
             RevertError::Sql(error) => error.into(),
@@ -195,6 +205,19 @@ impl From<SigningError> for DeskError {
     fn from(error: SigningError) -> Self {
         Self::Setting { why: error.to_string() }
     }
+}
+
+fn no_letters(ids: &[String]) -> String {
+    let named = ids.join("`, `");
+    if ids.len() == 1 {
+        format!("there is no dead letter `{named}`")
+    } else {
+        format!("there are no dead letters `{named}`")
+    }
+}
+
+fn hint(near: Option<&str>) -> String {
+    near.map_or_else(|| "; `fis tenants` lists them".to_owned(), |near| format!(", did you mean `{near}`?"))
 }
 
 /// An error with its causes, in one line.

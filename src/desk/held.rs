@@ -82,7 +82,8 @@ impl Desk {
     /// # Errors
     /// The database is away; nothing was released.
     pub async fn release_events(&self, request: &ReleaseEvents) -> Result<ReleasedEvents, DeskError> {
-        let outcomes = held::release_events(&self.postgres.pool, &request.tenant, &request.events).await?;
+        let outcomes =
+            held::release_events(&self.postgres.pool, &request.tenant, &request.events, &request.operator).await?;
         let told = |(event, outcome): (&EventId, Released)| ReleasedEvent { event_id: event.to_string(), outcome };
         let events: Vec<ReleasedEvent> = request.events.iter().zip(outcomes).map(told).collect();
         let released = events.iter().filter(|event| event.outcome == Released::Now).count();
@@ -99,7 +100,7 @@ impl Desk {
         if held > 0 && !request.confirmed {
             return Err(DeskError::NotConfirmed { what: format!("{held} held events would be released") });
         }
-        let released = held::release_matching(&self.postgres.pool, &request.filter).await?;
+        let released = held::release_matching(&self.postgres.pool, &request.filter, &request.operator).await?;
         log_act(&request.operator, &format!("released {released} held events"));
         Ok(ReleasedCount { released, held })
     }

@@ -19,6 +19,7 @@ pub mod publish;
 pub mod receipts;
 pub mod reversal;
 pub mod status;
+pub mod tenants;
 pub mod tie_out;
 pub mod topology;
 pub mod trial_balance;
@@ -59,8 +60,10 @@ impl Desk {
 
 /// The books in force of a tenant that must exist.
 async fn books_of(db: &mut PgConnection, tenant: &TenantId) -> Result<Books, DeskError> {
-    let books = in_force(db, tenant).await?;
-    books.ok_or_else(|| DeskError::NotFound { what: "tenant", name: tenant.to_string() })
+    match in_force(&mut *db, tenant).await? {
+        Some(books) => Ok(books),
+        None => Err(tenants::no_tenant(db, tenant.as_str()).await?),
+    }
 }
 
 /// One line of the log for an act that was done.

@@ -2,6 +2,7 @@
 //! and the operators' log, and whatever a checkpoint says that is no longer so, leave. Nothing that the ledger says of itself is believed.
 
 use super::checkpoint::{BrokenPromise, NamedCheckpoint};
+use super::tenants::no_tenant;
 use super::{Desk, DeskError};
 use crate::domain::ids::TenantId;
 use crate::journal::audit::{self, Scope, TenantAudit};
@@ -55,8 +56,10 @@ impl Desk {
     pub async fn verify(&self, request: &LedgerAudit, progress: impl FnMut(u64)) -> Result<LedgerAudited, DeskError> {
         let scope = Scope { tenant: request.tenant.clone(), from: request.from };
         let tenants = audit::verify(&self.postgres.pool, &scope, progress).await?;
-        if scope.tenant.is_some() && tenants.is_empty() {
-            return Err(DeskError::Missing { why: "there is no such tenant".to_owned() });
+        if let Some(tenant) = &scope.tenant
+            && tenants.is_empty()
+        {
+            return Err(no_tenant(&mut *self.postgres.pool.acquire().await?, tenant.as_str()).await?);
         }
         let checkpoint = match &request.checkpoint {
             Some(checkpoint) => self.hold_to(checkpoint).await?,

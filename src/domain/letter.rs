@@ -44,7 +44,7 @@ words! {
         Replaying = "replaying",
         /// In the books, or none of their business.
         Resolved = "resolved",
-        /// Given up for good.
+        /// Given up; it may be restored.
         Discarded = "discarded",
     }
 }
@@ -107,6 +107,8 @@ words! {
         /// A settled letter came again.
         Reopen = "reopen",
         Discard = "discard",
+        /// A discarded letter was parked again by hand.
+        Restore = "restore",
         Edit = "edit",
         /// An entry was booked from an edited copy.
         Book = "book",
@@ -114,10 +116,14 @@ words! {
         Again = "again",
         /// Retention removed a settled letter.
         Prune = "prune",
-        /// An entry was reversed by hand. This act and the next are about no letter.
+        /// An entry was reversed by hand. This act and those below are about no letter.
         Revert = "revert",
         /// A publisher's batch was closed by hand.
         Close = "close",
+        /// Held events were called back before their time.
+        Release = "release",
+        /// Announcements were sent again.
+        Resend = "resend",
     }
 }
 

@@ -41,6 +41,8 @@ pub enum OperatorError {
     Nobody,
     #[error("the name of who does it is longer than {BY_BYTES_MAX} bytes")]
     LongName,
+    #[error("the name of who does it has a control character")]
+    BadName,
     #[error("the reason is longer than {WHY_BYTES_MAX} bytes")]
     LongReason,
 }
@@ -55,11 +57,14 @@ pub struct Operator {
 
 impl Operator {
     /// # Errors
-    /// Nobody is named, or a text is too long.
+    /// Nobody is named, the name has a control character, or a text is too long.
     pub fn new(by: &str, why: &str, through: Through) -> Result<Self, OperatorError> {
-        let (by, why) = (clean(by), clean(why));
+        let (by, why) = (by.trim().to_owned(), clean(why));
         if by.is_empty() {
             return Err(OperatorError::Nobody);
+        }
+        if by.contains(char::is_control) {
+            return Err(OperatorError::BadName);
         }
         if by.len() > BY_BYTES_MAX {
             return Err(OperatorError::LongName);
@@ -101,6 +106,7 @@ mod tests {
         let named = |by: &str, why: &str| Operator::new(by, why, Through::CommandLine);
         assert_eq!(named("  ", "x"), Err(OperatorError::Nobody));
         assert_eq!(named(&"a".repeat(BY_BYTES_MAX + 1), "x"), Err(OperatorError::LongName));
+        assert_eq!(named("an\u{1b}na", "x"), Err(OperatorError::BadName));
         assert_eq!(named("anna", &"w".repeat(WHY_BYTES_MAX + 1)), Err(OperatorError::LongReason));
         let anna = named(" anna ", " a\0b ").unwrap();
         assert_eq!((anna.by(), anna.why()), ("anna", "a\u{fffd}b"));

@@ -90,15 +90,25 @@ impl Calendar {
     }
 
     /// # Errors
+    /// No period is open on the date; the tenant's policy is not asked.
+    pub fn open_date(&self, date: NaiveDate) -> Result<NaiveDate, Failure> {
+        if self.is_open(date) { Ok(date) } else { Err(Failure::new(Reason::PeriodClosed, self.not_open(date))) }
+    }
+
+    fn not_open(&self, date: NaiveDate) -> String {
+        match self.period_of(date) {
+            Some(period) => format!("{date} is in period `{}`, which is closed", period.name),
+            None => format!("{date} is in no period of the books"),
+        }
+    }
+
+    /// # Errors
     /// No period is open on the date, and the tenant's policy does not move the event.
     pub fn posting_date(&self, date: NaiveDate) -> Result<NaiveDate, Failure> {
         if self.is_open(date) {
             return Ok(date);
         }
-        let found = match self.period_of(date) {
-            Some(period) => format!("{date} is in period `{}`, which is closed", period.name),
-            None => format!("{date} is in no period of the books"),
-        };
+        let found = self.not_open(date);
         let waits_for = WaitsFor::Period { date, original: None };
         match self.late_events {
             LateEvents::Reject => Err(Failure::new(Reason::PeriodClosed, found)),

@@ -9,10 +9,13 @@ use crate::domain::books::Books;
 use crate::domain::chain::ChainedEntry;
 use crate::domain::disposition::Reason;
 use crate::domain::ids::{EventId, TenantId};
+use crate::domain::letter::LetterAct;
+use crate::domain::operator::Operator;
 use crate::domain::waits_for::WaitsFor;
 use crate::faults::crash_points::{self, crash_point};
 use crate::store::heads::lock_heads;
 use crate::store::held::{self, HeldFilter, RELEASED_MAX};
+use crate::store::operator_log;
 
 /// The fate of the wish to release an event.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, serde::Serialize)]
@@ -45,12 +48,21 @@ pub async fn release_events(
     pool: &PgPool,
     tenant: &TenantId,
     events: &[EventId],
+    who: &Operator,
 ) -> Result<Vec<Released>, sqlx::Error> {
     let mut transaction = pool.begin().await?;
     lock_heads(&mut transaction, &[tenant.as_str()]).await?;
     let events: Vec<&str> = events.iter().map(EventId::as_str).collect();
     let held = held::among(&mut transaction, tenant, &events).await?;
     let freed = held::free_events(&mut transaction, tenant, &events).await?;
+    if !freed.is_empty() {
+        let count = freed.len();
+        let done = match freed.as_slice() {
+            [event] => format!("released held event {event} of {tenant}"),
+            _ => format!("released {count} held events of {tenant}, from {} on", events.first().unwrap_or(&"")),
+        };
+        operator_log::record(&mut transaction, LetterAct::Release, who, &done).await?;
+    }
     crash_point(crash_points::BEFORE_RELEASE);
     transaction.commit().await?;
     crash_point(crash_points::AFTER_RELEASE);
@@ -68,10 +80,10 @@ pub async fn release_events(
 ///
 /// # Errors
 /// The database is away; some may have been released.
-pub async fn release_matching(pool: &PgPool, filter: &HeldFilter) -> Result<u64, sqlx::Error> {
+pub async fn release_matching(pool: &PgPool, filter: &HeldFilter, who: &Operator) -> Result<u64, sqlx::Error> {
     let mut released = 0;
     loop {
-        let some = release_some(pool, filter).await?;
+        let some = release_some(pool, filter, who).await?;
         released += some;
         // Each round takes what the one before has left, so the rounds have an end.
         if some < RELEASED_MAX {
@@ -80,13 +92,19 @@ pub async fn release_matching(pool: &PgPool, filter: &HeldFilter) -> Result<u64,
     }
 }
 
-async fn release_some(pool: &PgPool, filter: &HeldFilter) -> Result<u64, sqlx::Error> {
+async fn release_some(pool: &PgPool, filter: &HeldFilter, who: &Operator) -> Result<u64, sqlx::Error> {
     let mut transaction = pool.begin().await?;
     let tenants = held::tenants(&mut transaction, filter.tenant.as_ref()).await?;
     let tenants: Vec<&str> = tenants.iter().map(String::as_str).collect();
     lock_heads(&mut transaction, &tenants).await?;
     // Only the tenants that are locked: one that came since is left alone.
     let released = held::free_matching(&mut transaction, &tenants, filter.reason.map(Reason::code)).await?;
+    if released > 0 {
+        let tenant = filter.tenant.as_ref().map_or_else(|| "all tenants".to_owned(), ToString::to_string);
+        let reason = filter.reason.map(|reason| format!(", held for {}", reason.code())).unwrap_or_default();
+        let done = format!("released {released} held events of {tenant}{reason}");
+        operator_log::record(&mut transaction, LetterAct::Release, who, &done).await?;
+    }
     transaction.commit().await?;
     Ok(released)
 }

@@ -9,7 +9,7 @@ mod reading;
 pub use crate::domain::receipt::{Original, Posted, Receipt};
 pub use posting::{
     Arrival, Came, Committed, Counts, Heads, Item, ItemFacts, KeptMessage, LedgerView, Plan, PostError, PreparedBatch,
-    PreparedError, Reception, Rehearsal, RevertError, Source, Step, Verdict, decide, post, post_prepared,
-    post_step_ahead, prepare, rehearse, revert,
+    PreparedError, Reception, Rehearsal, Reverse, Reversed, RevertError, Source, Step, Verdict, decide, post,
+    post_prepared, post_step_ahead, prepare, rehearse, rehearse_revert, revert,
 };
 pub use reading::{audit, tie_out};

@@ -1,4 +1,4 @@
-//! Mending: an edited copy beside the untouched original, a letter given up for good, and retention. Every act is one
+//! Mending: an edited copy beside the untouched original, letters given up or restored, and retention. Every act is one
 //! transaction and signed; nothing but retention ever deletes, and retention only what is settled.
 
 use chrono::{DateTime, Utc};
@@ -71,6 +71,25 @@ pub async fn discard(
     transaction.commit().await?;
     crash_point(crash_points::AFTER_DISCARD);
     Ok(discarded)
+}
+
+/// Parks discarded letters again, in one transaction.
+///
+/// # Errors
+/// Nothing was restored; `Changed`: one of them is gone or not discarded any more.
+pub async fn restore(pool: &PgPool, ids: &[String], who: &Operator) -> Result<u64, StoreError> {
+    let mut transaction = pool.begin().await?;
+    operator_log::sign(&mut transaction, who).await?;
+    let mut restored = 0;
+    for part in ids.chunks(DISCARD_STEP) {
+        restored += dead_letters::restore(&mut transaction, part).await?;
+    }
+    if u64::try_from(ids.len()) != Ok(restored) {
+        transaction.rollback().await?;
+        return Err(StoreError::Changed { what: "one of the letters".to_owned() });
+    }
+    transaction.commit().await?;
+    Ok(restored)
 }
 
 /// Rows that one statement of the retention removes, so that none runs into a limit.

@@ -16,22 +16,31 @@ use crate::store::replays::{self, Border, Replay, ReplayPace};
 /// no processor for seconds.
 const PART: i64 = 5_000;
 
-/// Freezes what the filter means now, oldest first. A selection of nothing is done at once.
+/// Freezes what the filter means now, oldest first; `None`: it means nothing, and nothing is stored.
 ///
 /// # Errors
 /// The database is away.
-pub async fn choose(pool: &PgPool, filter: &Filter, who: &Operator, manner: ReplayPace) -> Result<Replay, StoreError> {
+pub async fn choose(
+    pool: &PgPool,
+    filter: &Filter,
+    who: &Operator,
+    manner: ReplayPace,
+) -> Result<Option<Replay>, StoreError> {
     let mut transaction = pool.begin().await?;
     replays::begin_selection(&mut transaction).await?;
     let id = replays::insert(&mut transaction, who, &filter.words(), manner, ReplayState::Chosen).await?;
     let letters = freeze(&mut transaction, filter, id).await?;
+    if letters == 0 {
+        transaction.rollback().await?;
+        return Ok(None);
+    }
     replays::set_letters(&mut transaction, id, letters).await?;
     let replay = replays::find(&mut transaction, id).await?;
     transaction.commit().await?;
     crash_point(crash_points::AFTER_CHOOSE);
     // It is not worth a failure.
     let _ = replays::analyze(&mut *pool.acquire().await?).await;
-    Ok(replay)
+    Ok(Some(replay))
 }
 
 /// Freezes part by part, each behind the last letter of the one before; returns how many letters there are.

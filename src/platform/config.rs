@@ -82,7 +82,6 @@ section!(OutboxMirror {
 section!(Log { format: LogFormat = LogFormat::Auto, filter: String = "info,lapin=off,sqlx=warn".to_owned() });
 section!(Audit { signing_key: Secret = "".into() });
 section!(Service { stop_seconds: u64 = 8 });
-section!(Dlq { discard_amount_max: u64 = 10_000 });
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
@@ -107,7 +106,6 @@ pub struct Config {
     pub log: Log,
     pub audit: Audit,
     pub service: Service,
-    pub dlq: Dlq,
 }
 
 #[derive(Debug, thiserror::Error)]
@@ -277,7 +275,6 @@ fn bounds(name: &str) -> Option<(i64, i64)> {
         "retry.backoff_multiplier" => (1, 100),
         "retry.base_delay_seconds" | "retry.max_delay_seconds" | "retry.jitter_seconds" => (0, 30 * 86_400),
         "service.stop_seconds" => (1, 600),
-        "dlq.discard_amount_max" => (0, 1_000_000_000_000),
         _ => return None,
     })
 }

@@ -46,6 +46,7 @@ pub mod received;
 pub mod replays;
 pub(crate) mod rows;
 pub mod schema;
+pub mod tenants;
 pub mod tie_out;
 mod words;
 

@@ -167,7 +167,7 @@ async fn an_edit_killed_at_any_point_books_one_copy_or_none() {
 async fn a_discard_killed_at_any_point_discards_all_or_none() {
     for (point, left) in [(crash_points::BEFORE_DISCARD, 3), (crash_points::AFTER_DISCARD, 0)] {
         let world = parked(point, 3).await;
-        die(&world, &["dlq", "discard", "--all", "--why", "test"], point).await;
+        die(&world, &["dlq", "discard", "--all", "--why", "test", "--yes"], point).await;
         assert_eq!(world.count(PARKED).await, left);
         states_are_true(&world).await;
     }

@@ -84,7 +84,7 @@ async fn a_chain_that_somebody_else_moved_is_continued_from_where_it_ends() {
     let mut run = world.run().await;
     world.publish(&orders(0, 20)).await;
     wait_posted(&world, 20).await;
-    world.fis(&["revert", "--tenant", "acme", "acme/3", "--why", "a test"]).await.expect(0, &["acme/21"]);
+    world.fis(&["revert", "--tenant", "acme", "acme/3", "--why", "a test", "--yes"]).await.expect(0, &["acme/21"]);
     world.publish(&orders(20, 40)).await;
     wait_posted(&world, 41).await;
     assert!(drafts(&run, "moved").await > 0);

@@ -21,7 +21,7 @@ async fn applying_the_same_books_twice_makes_no_new_version() {
     assert!(shown["source"].as_str().unwrap().contains("Renamed"));
     let first = world.fis(&["books", "show", "--tenant", "acme", "--version", "1"]).await.expect(0, &["\"Test\""]);
     assert!(!first.stdout.contains("Renamed"));
-    world.fis(&["books", "show", "--tenant", "nobody"]).await.expect(1, &["nobody"]);
+    world.fis(&["books", "show", "--tenant", "nobody"]).await.expect(2, &["there is no tenant `nobody`"]);
 }
 
 #[tokio::test(flavor = "multi_thread")]

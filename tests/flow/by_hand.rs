@@ -1,8 +1,9 @@
 //! What a person does at the terminal: try an event against the books, take an entry back, audit with a program of their own.
 
-use std::process::Command;
+use std::process::{Command, Stdio};
 
 use crate::support::events::{Message, books, cart, order, order_of, refund_of};
+use crate::support::process::FIS;
 use crate::support::world::World;
 
 /// A world with posted orders, one of them in dollars, and nothing running.
@@ -21,7 +22,7 @@ async fn an_entry_is_reversed_by_hand_once_and_the_reversal_can_be_reversed() {
         .count("select coalesce(sum(debit - credit), 0)::bigint from fis_account_balance where account_code = '1100'")
         .await;
     let said = world
-        .fis(&["revert", "--tenant", "acme", "acme/1", "--why", "sent in error", "--json"])
+        .fis(&["revert", "--tenant", "acme", "acme/1", "--why", "sent in error", "--yes", "--json"])
         .await
         .expect(0, &[])
         .json();
@@ -31,13 +32,19 @@ async fn an_entry_is_reversed_by_hand_once_and_the_reversal_can_be_reversed() {
         .await;
     assert_eq!(before - after, 119, "the order is taken back");
 
-    world.fis(&["revert", "--tenant", "acme", "1", "--why", "again"]).await.expect(1, &["already_reversed", "acme/1"]);
-    world.fis(&["revert", "--tenant", "acme", "acme/99", "--why", "x"]).await.expect(1, &["there is no entry acme/99"]);
-    world.fis(&["revert", "--tenant", "nobody", "1", "--why", "x"]).await.expect(1, &["nobody"]);
-    world.fis(&["revert", "--tenant", "acme", "2", "--why", "  "]).await.expect(1, &["--why"]);
+    world
+        .fis(&["revert", "--tenant", "acme", "1", "--why", "again", "--yes"])
+        .await
+        .expect(1, &["already_reversed", "acme/1"]);
+    world
+        .fis(&["revert", "--tenant", "acme", "acme/99", "--why", "x", "--yes"])
+        .await
+        .expect(1, &["there is no entry acme/99"]);
+    world.fis(&["revert", "--tenant", "nobody", "1", "--why", "x"]).await.expect(2, &["there is no tenant `nobody`"]);
+    world.fis(&["revert", "--tenant", "acme", "2", "--why", "  ", "--yes"]).await.expect(2, &["--why"]);
     assert_eq!(world.count("select count(*) from fis_dead_letter").await, 0, "a refusal to a person is no dead letter");
 
-    world.fis(&["revert", "--tenant", "acme", "acme/4", "--why", "it was right"]).await.expect(0, &["acme/5"]);
+    world.fis(&["revert", "--tenant", "acme", "acme/4", "--why", "it was right", "--yes"]).await.expect(0, &["acme/5"]);
     let again = world
         .count("select coalesce(sum(debit - credit), 0)::bigint from fis_account_balance where account_code = '1100'")
         .await;
@@ -57,6 +64,84 @@ async fn an_entry_is_reversed_by_hand_once_and_the_reversal_can_be_reversed() {
     let reverses: Vec<_> = reverted.iter().map(|event| event.data()["reverses"].as_str().unwrap().to_owned()).collect();
     assert_eq!(reverses, ["acme/1", "acme/4"]);
     world.fis(&["verify"]).await.expect(0, &["verified"]);
+}
+
+/// Until somebody confirms it nothing is booked, and what is shown is what is booked.
+#[tokio::test(flavor = "multi_thread")]
+async fn a_reversal_is_shown_with_its_date_before_it_is_booked() {
+    let world = with_orders("revert_shown").await;
+    let entries = "select count(*) from fis_journal_entry";
+    let asked = ["revert", "acme/1", "--why", "sent twice", "--by", "anna"];
+    let shown = [
+        "debit",
+        "credit",
+        "1100",
+        "119.00",
+        "balance now",
+        "dated 2026-02-25: the date of acme/1, whose period is open",
+    ];
+    world.fis(&asked).await.expect(2, &[&shown[..], &["nobody sits at a terminal", "--yes"]].concat());
+    world.fis(&[&asked[..], &["--dry-run"]].concat()).await.expect(0, &[&shown[..], &["nothing was booked"]].concat());
+    let dry = world.fis(&[&asked[..], &["--dry-run", "--json"]].concat()).await.expect(0, &[]).json();
+    assert_eq!((&dry["accountingDate"], &dry["dateReason"]), (&"2026-02-25".into(), &"original".into()), "{dry:#}");
+    let cash =
+        dry["balances"].as_array().unwrap().iter().find(|line| line["account"] == "1100" && line["currency"] == "EUR");
+    let cash = cash.unwrap();
+    let change = |name: &str| cash[name].as_str().unwrap().parse::<rust_decimal::Decimal>().unwrap();
+    assert_eq!(change("balanceNow") - change("balanceThen"), 119.into(), "{dry:#}");
+    assert_eq!(world.count(entries).await, 3, "nothing of this booked anything");
+    assert_eq!(world.count("select count(*) from fis_operator_log").await, 0);
+    assert_eq!(world.count("select seq from fis_chain_head").await, 3);
+
+    let done = world.fis(&[&asked[..], &["--yes"]].concat()).await;
+    done.expect(0, &["reversed acme/1 by acme/4, dated 2026-02-25: the date of acme/1, whose period is open"]);
+    let march = ["revert", "acme/2", "--why", "x", "--date", "2026-03-01", "--yes", "--json"];
+    let json = world.fis(&march).await.expect(0, &[]).json();
+    assert_eq!((&json["accountingDate"], &json["dateReason"]), (&"2026-03-01".into(), &"asked".into()), "{json:#}");
+
+    // February is closed: the entry of February is taken back today, and nothing is dated there by hand.
+    let open = "[[periods]]\nname = \"since\"\nstarts = 2026-01-01\nends = 2099-12-31\nstatus = \"open\"\n";
+    let split = "[[periods]]\nname = \"february\"\nstarts = 2026-02-01\nends = 2026-02-28\nstatus = \"closed\"\n
+[[periods]]\nname = \"later\"\nstarts = 2026-03-01\nends = 2099-12-31\nstatus = \"open\"\n";
+    let closed = books("acme").replace(open, split);
+    assert!(closed.contains("february"));
+    world.apply_books(&closed).await;
+    let into = ["revert", "acme/3", "--why", "x", "--date", "2026-02-25", "--yes"];
+    world.fis(&into).await.expect(1, &["2026-02-25 is in period `february`, which is closed"]);
+    world.fis(&["revert", "acme/3", "--why", "x", "--date", "25.02.", "--yes"]).await.expect(2, &["--date"]);
+    let json = world.fis(&["revert", "acme/3", "--why", "x", "--yes", "--json"]).await.expect(0, &[]).json();
+    assert_eq!(json["dateReason"], "today", "{json:#}");
+    assert_eq!(world.count(entries).await, 6);
+    world.fis(&["verify"]).await.expect(0, &["verified"]);
+}
+
+/// Runs `fis` at a terminal on which somebody types; `None` where the machine has no `script`.
+fn at_a_terminal(world: &World, args: &[&str], typed: &str) -> Option<(i32, String)> {
+    use std::io::Write;
+    let quoted: Vec<String> = [FIS].iter().chain(args).map(|arg| format!("'{arg}'")).collect();
+    let mut command = Command::new("script");
+    command.args(["-qec", &quoted.join(" "), "/dev/null"]).current_dir(&world.dir).envs(world.environment());
+    command.stdin(Stdio::piped()).stdout(Stdio::piped());
+    let Ok(mut child) = command.spawn() else {
+        eprintln!("skipped: there is no `script` here");
+        return None;
+    };
+    child.stdin.take().unwrap().write_all(typed.as_bytes()).unwrap();
+    let output = child.wait_with_output().unwrap();
+    Some((output.status.code().unwrap(), String::from_utf8_lossy(&output.stdout).into_owned()))
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn whoever_sits_at_a_terminal_is_asked_before_an_entry_is_reversed() {
+    let world = with_orders("revert_asked").await;
+    let args = ["revert", "acme/1", "--why", "sent twice", "--by", "anna"];
+    let Some((code, text)) = at_a_terminal(&world, &args, "n\n") else { return };
+    assert_eq!(code, 1, "{text}");
+    assert!(text.contains("Reverse acme/1? [y/N]") && text.contains("nothing was done"), "{text}");
+    assert_eq!(world.count("select count(*) from fis_journal_entry").await, 3);
+    let (code, text) = at_a_terminal(&world, &args, "y\n").unwrap();
+    assert_eq!(code, 0, "{text}");
+    assert!(text.contains("reversed acme/1 by acme/4, dated 2026-02-25"), "{text}");
 }
 
 #[tokio::test(flavor = "multi_thread")]
@@ -162,16 +247,23 @@ async fn a_preview_takes_the_lines_that_are_published() {
     assert_eq!(world.count("select count(*) from fis_journal_entry").await, 0);
 }
 
-/// Runs the verifier of `docs/`; `None` where the machine has no python3 or no psql.
+/// Runs the verifier of `docs/` over the database; `None` where the machine has no python3 or no psql.
 fn auditor(world: &World) -> Option<(i32, String)> {
-    for program in ["python3", "psql"] {
-        if Command::new(program).arg("--version").output().is_err() {
-            eprintln!("skipped: there is no {program} here");
-            return None;
-        }
+    if Command::new("psql").arg("--version").output().is_err() {
+        eprintln!("skipped: there is no psql here");
+        return None;
+    }
+    verifier(&world.database_url)
+}
+
+/// Runs the verifier of `docs/`; `None` where the machine has no python3.
+fn verifier(source: &str) -> Option<(i32, String)> {
+    if Command::new("python3").arg("--version").output().is_err() {
+        eprintln!("skipped: there is no python3 here");
+        return None;
     }
     let script = concat!(env!("CARGO_MANIFEST_DIR"), "/docs/verify_chain.py");
-    let output = Command::new("python3").args([script, &world.database_url]).output().unwrap();
+    let output = Command::new("python3").args([script, source]).output().unwrap();
     let text = String::from_utf8_lossy(&output.stdout).into_owned() + &String::from_utf8_lossy(&output.stderr);
     Some((output.status.code().unwrap(), text))
 }
@@ -189,7 +281,7 @@ async fn an_auditors_own_program_agrees_and_finds_what_was_altered() {
     );
     world.publish(&[odd]).await;
     world.fis(&["run", "--once"]).await.expect(0, &[]);
-    world.fis(&["revert", "--tenant", "acme", "2", "--why", "an audit"]).await.expect(0, &[]);
+    world.fis(&["revert", "--tenant", "acme", "2", "--why", "an audit", "--yes"]).await.expect(0, &[]);
     let head =
         world.fis(&["verify", "--json"]).await.expect(0, &[]).json()["tenants"][0]["head"].as_str().unwrap().to_owned();
     let Some((code, text)) = auditor(&world) else { return };
@@ -208,6 +300,54 @@ async fn an_auditors_own_program_agrees_and_finds_what_was_altered() {
         assert!(text.contains(found), "{tamper}: {text}");
         world.fis(&["verify"]).await.expect(1, &[found]);
     }
+}
+
+/// An auditor has a file and no database.
+#[tokio::test(flavor = "multi_thread")]
+async fn an_auditors_own_program_reads_an_export() {
+    let world = with_orders("auditor_csv").await;
+    let odd = Message::json(
+        "ecommerce.order.completed",
+        &serde_json::json!({
+            "eventId": "evt,\"odd\" ü", "tenantId": "acme", "occurredAt": "2026-02-25T10:00:00Z",
+            "payload": {"orderId": "a,b\"c\r\n\\ü 😀", "currency": "EUR", "total": "1.00", "tax": "0.10"},
+        }),
+    );
+    world.publish(&[odd]).await;
+    world.fis(&["run", "--once"]).await.expect(0, &[]);
+    world.fis(&["revert", "2", "--why", "an audit", "--yes"]).await.expect(0, &[]);
+    let head =
+        world.fis(&["verify", "--json"]).await.expect(0, &[]).json()["tenants"][0]["head"].as_str().unwrap().to_owned();
+    let csv = world.fis(&["export", "--format", "csv"]).await.expect(0, &[]).stdout;
+    let Some((code, text)) = verifier(&world.file("whole.csv", &csv)) else { return };
+    assert_eq!((code, text.trim()), (0, format!("acme: 5 entries verified, head {head}").as_str()));
+
+    let mut rows: Vec<&str> = csv.split_inclusive("\r\n").collect();
+    let last = rows.pop().unwrap();
+    let cut = rows.concat();
+    rows.remove(1);
+    let altered = csv.replacen("119.00", "118.00", 1);
+    let head_row = csv.split_inclusive("\r\n").next().unwrap();
+    let wrong: [(&str, Vec<u8>, &str); 9] = [
+        ("altered.csv", altered.into(), "acme: sequence 1: its content does not have the hash it carries"),
+        ("no-line.csv", (rows.concat() + last).into(), "acme: sequence 1: its content"),
+        ("cut.csv", cut.into(), "acme: sequence 5: its content"),
+        ("part.csv", format!("{head_row}{last}").into(), "with --from or --to an export is only a part"),
+        ("no-column.csv", csv.replacen("previous_hash", "previous", 1).into(), "there is no column `previous_hash`"),
+        ("short.csv", format!("{csv}acme/6,6\r\n").into(), "fields instead of 22"),
+        ("no-number.csv", csv.replacen("acme/1,1,", "acme/1,one,", 1).into(), "`one` is no sequence"),
+        ("other.csv", "a,b,c\n1,2,3\n".into(), "neither a row of --query nor of `fis export --format csv`"),
+        ("bytes.csv", [csv.as_bytes(), b"\xff\xfe"].concat(), "can't decode byte"),
+    ];
+    for (name, content, words) in wrong {
+        let (code, text) = verifier(&world.file(name, content)).unwrap();
+        assert_eq!(code, 1, "{name}: {text}");
+        assert!(text.contains(words) && !text.contains("Traceback"), "{name}: {text}");
+    }
+    let (code, text) = verifier(&world.file("empty.csv", "")).unwrap();
+    assert!(code == 1 && text.contains("no entry to verify"), "{text}");
+    let (code, text) = verifier("no-such.csv").unwrap();
+    assert!(code == 1 && text.contains("there is no file `no-such.csv`"), "{text}");
 }
 
 #[tokio::test(flavor = "multi_thread")]

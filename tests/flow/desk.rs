@@ -44,7 +44,7 @@ async fn the_desk_does_nothing_that_nobody_confirmed() {
     assert_eq!(world.count("select count(*) from fis_books").await, 1);
     let done = desk.apply_books(&apply(Some(1), true)).await.unwrap();
     assert_eq!((done.version, done.applied), (Some(2), true));
-    assert_eq!(desk.books("acme", None).await.unwrap().applied_by, "anna");
+    assert_eq!(desk.books(&TenantId::parse("acme").unwrap(), None).await.unwrap().applied_by, "anna");
 }
 
 #[tokio::test(flavor = "multi_thread")]
@@ -52,7 +52,7 @@ async fn one_entry_is_told_as_in_the_list() {
     let world = World::new("desk_entry").await;
     world.publish(&[order("one"), order("two")]).await;
     world.fis(&["run", "--once"]).await.expect(0, &[]);
-    world.fis(&["revert", "--tenant", "acme", "1", "--why", "a test"]).await.expect(0, &[]);
+    world.fis(&["revert", "--tenant", "acme", "1", "--why", "a test", "--yes"]).await.expect(0, &[]);
     let listed = world.fis(&["journal", "--tenant", "acme", "--json"]).await.expect(0, &[]).json();
     let (desk, acme) = (desk(&world).await, TenantId::parse("acme").unwrap());
     for (place, sequence) in (1..=3).enumerate() {
@@ -61,7 +61,7 @@ async fn one_entry_is_told_as_in_the_list() {
     }
     assert!(matches!(desk.entry(&acme, 4).await, Err(DeskError::NotFound { what: "entry", .. })));
     let nobody = TenantId::parse("nobody").unwrap();
-    assert!(matches!(desk.entry(&nobody, 1).await, Err(DeskError::NotFound { what: "tenant", .. })));
+    assert!(matches!(desk.entry(&nobody, 1).await, Err(DeskError::NoTenant { .. })));
 }
 
 #[tokio::test(flavor = "multi_thread")]

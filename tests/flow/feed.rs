@@ -177,7 +177,7 @@ async fn a_resend_of_what_does_not_exist_is_refused() {
     resend("1", "2", &["--queue", "no.such.queue"]).await.expect(1, &["came back", "no.such.queue"]);
     resend("1", "2", &["--queue", "fis.ingestion.queue"]).await.expect(2, &["fis takes events from"]);
     let nobody = ["feed", "resend", "--tenant", "nobody", "--from", "1", "--to", "1"];
-    world.fis(&nobody).await.expect(1, &["no tenant `nobody`"]);
+    world.fis(&nobody).await.expect(2, &["no tenant `nobody`"]);
     let said = world.fis(&["feed", "verify", "--json"]).await.expect(0, &[]).json();
     assert_eq!(said["messages"], 8, "nothing was sent");
 }
@@ -196,6 +196,11 @@ async fn the_stream_is_shown_from_any_offset() {
     assert_eq!(late, all[5..]);
     assert_eq!(lines(&tail(&["--from", "2026-01-01", "--json"]).await), all);
     assert_eq!(lines(&tail(&["--from", "last", "--json"]).await).last(), all.last());
+    assert_eq!(lines(&tail(&["--from", "last", "--limit", "3", "--json"]).await), all[5..], "the last three");
+    let of_bolt = tail(&["--from", "last", "--limit", "5", "--tenant", "bolt", "--json"]).await;
+    assert_eq!(lines(&of_bolt), lines(&tail(&["--from", "first", "--tenant", "bolt", "--json"]).await));
+    let live = world.fis(&["feed", "tail", "--from", "last", "--limit", "2", "--json"]).await.expect(0, &[]);
+    assert_eq!(lines(&live), all[6..], "it ends by itself");
     assert!(tail(&["--from", "8"]).await.stdout.is_empty());
     assert!(tail(&["--from", "next"]).await.stdout.is_empty());
     assert_eq!(lines(&tail(&["--from", "first", "--tenant", "bolt", "--json"]).await).len(), 2);

@@ -74,7 +74,7 @@ async fn new_books_release_what_waited_for_them_and_nothing_else() {
     );
     let rate = "\n[[rates]]\nfrom = \"GBP\"\nto = \"EUR\"\ndate = 2026-01-01\nrate = \"1.15\"\n";
     let file = world.file("acme.toml", format!("{held}{rate}"));
-    world.fis(&["books", "apply", &file, "--yes"]).await.expect(0, &["version 3", "released 1 held events"]);
+    world.fis(&["books", "apply", &file, "--yes"]).await.expect(0, &["version 3", "released 1 held event"]);
     wait_posted(&world, 1).await;
     let period = "\n[[periods]]\nname = \"far\"\nstarts = 2100-01-01\nends = 2100-12-31\nstatus = \"open\"\n";
     let file = world.file("acme.toml", format!("{held}{rate}{period}"));
@@ -130,12 +130,11 @@ async fn held_events_are_listed_and_released_by_hand() {
     let [event] = &listed["held"].as_array().unwrap()[..] else { panic!("{listed}") };
     assert_eq!((&event["eventId"], &event["waitsFor"]), (&json!("gbp"), &json!("rate:GBP/EUR@2026-02-25")));
     world.fis(&["held", "list", "--limit", "1"]).await.expect(0, &["1 of 2 held events"]);
-    world.fis(&["held", "list", "--tenant", "globex"]).await.expect(0, &["0 of 0"]);
+    world.fis(&["held", "list", "--reason", "period_not_open"]).await.expect(0, &["Nothing is held."]);
     world.fis(&["held", "list", "--reason", "nonsense"]).await.expect(2, &["fx_rate_missing"]);
 
-    // Nobody sits at the terminal; and ids need a tenant.
+    // Nobody sits at the terminal.
     world.fis(&["held", "release"]).await.expect(2, &["--yes"]);
-    world.fis(&["held", "release", "gbp"]).await.expect(2, &["--tenant"]);
     assert_eq!(world.count("select max(attempts)::bigint from fis_held").await, 1);
     // Named ones need no confirmation. Each comes back, finds its cause still there, and is held again.
     let attempts = async |expected: &[&str]| {
@@ -151,8 +150,12 @@ async fn held_events_are_listed_and_released_by_hand() {
     let said = world.fis(&["held", "release", "--reason", "original_not_posted", "--yes", "--json"]).await;
     assert_eq!(said.expect(0, &[]).json()["released"], json!(1));
     attempts(&["gbp 2", "refund 2"]).await;
-    world.fis(&["held", "release", "--yes"]).await.expect(0, &["released 2 of 2"]);
+    let by = ["held", "release", "--yes", "--why", "the rate came", "--by", "anna"];
+    world.fis(&by).await.expect(0, &["released 2 of 2 held events"]);
     attempts(&["gbp 3", "refund 3"]).await;
+    let log = "select by || ': ' || detail || ': ' || why from fis_operator_log where act = 'release' order by id desc limit 1";
+    assert_eq!(texts(&world, log).await, ["anna: released 2 held events of all tenants: the rate came"]);
+    assert_eq!(world.count("select count(*) from fis_operator_log where act = 'release'").await, 3);
     world.rest(&mut run).await;
     world.invariants().await;
 }
@@ -174,7 +177,9 @@ async fn a_retry_that_comes_early_late_or_twice_posts_once_and_leaves_nothing_be
     let release = async {
         loop {
             let filter = fis::store::held::HeldFilter::default();
-            fis::journal::held::release_matching(&world.pool, &filter).await.unwrap();
+            let who =
+                fis::domain::operator::Operator::new("anna", "", fis::domain::operator::Through::Service).unwrap();
+            fis::journal::held::release_matching(&world.pool, &filter, &who).await.unwrap();
             tokio::task::yield_now().await;
         }
     };

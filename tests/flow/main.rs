@@ -44,12 +44,14 @@ mod schema;
 mod tampering;
 mod tampering_log;
 mod tenant_queues;
+mod tenants;
 mod terminal;
 mod tie_out;
 mod tls;
 mod topology;
 mod unreadable_books;
 mod waiting;
+mod who;
 mod work;
 
 #[path = "../support/mod.rs"]

@@ -278,10 +278,10 @@ async fn a_csv_export_is_whole_exact_and_in_order() {
     let said = world.fis(&march).await.expect(0, &[]).stdout;
     assert_eq!(said.matches("acme/1202,").count(), 3);
     assert_eq!(said.matches("acme/").count(), 3);
-    world.fis(&["export", "--tenant", "nobody", "--format", "csv"]).await.expect(1, &["no tenant `nobody`"]);
+    world.fis(&["export", "--tenant", "nobody", "--format", "csv"]).await.expect(2, &["no tenant `nobody`"]);
     let path = world.dir.join("none.csv");
     let path = path.to_str().unwrap();
-    world.fis(&["export", "--tenant", "nobody", "--format", "csv", "--output", path]).await.expect(1, &[]);
+    world.fis(&["export", "--tenant", "nobody", "--format", "csv", "--output", path]).await.expect(2, &[]);
     assert!(!world.dir.join("none.csv").exists() && !world.dir.join("none.csv.part").exists(), "nothing half stays");
     world.fis(&["export", "--tenant", "acme", "--format", "xls"]).await.expect(2, &[]);
 }
@@ -367,6 +367,6 @@ async fn the_journal_is_found_by_account_date_event_and_text() {
     assert_eq!(entry["description"], ODD[4], "JSON is exact");
     assert_eq!(entry["lines"][0]["amount"], "7.50");
     assert_eq!(entry["hash"].as_str().unwrap().len(), 64);
-    world.fis(&["journal", "--tenant", "nobody"]).await.expect(1, &["no tenant `nobody`"]);
+    world.fis(&["journal", "--tenant", "nobody"]).await.expect(2, &["no tenant `nobody`"]);
     world.fis(&["journal", "--tenant", "a/b"]).await.expect(2, &[]);
 }

@@ -61,8 +61,7 @@ async fn a_receipt_tells_what_became_of_an_event() {
 
     assert_eq!(ask("nobody", 1).await["status"], json!("unknown"));
     world.fis(&["receipt", "--tenant", "acme", "nobody"]).await.expect(1, &["nobody: never seen for tenant acme"]);
-    world.fis(&["receipt", "--tenant", "globex", "sale"]).await.expect(1, &["never seen"]);
-    world.fis(&["receipt", "sale"]).await.expect(2, &["--tenant"]);
+    world.fis(&["receipt", "--tenant", "globex", "sale"]).await.expect(2, &["there is no tenant `globex`"]);
 
     // Posted, and the announcement has not left yet.
     world.publish(&[order("next")]).await;

@@ -150,10 +150,10 @@ async fn a_reader_reads_everything_and_a_console_mends_letters_and_neither_books
         for command in reading {
             world.fis_with(command, environment).await.expect(0, &[]);
         }
-        let revert = ["revert", "--tenant", "acme", "1", "--why", "no"];
+        let revert = ["revert", "--tenant", "acme", "1", "--why", "no", "--yes"];
         world.fis_with(&revert, environment).await.expect(1, &["permission denied"]);
     }
-    let discard = ["dlq", "discard", "--max-amount", "2", "--why", "test", "--by", "anna"];
+    let discard = ["dlq", "discard", "--max-amount", "2", "--why", "test", "--by", "anna", "--yes"];
     world.fis_with(&discard, &reader).await.expect(1, &["permission denied"]);
     world.fis_with(&discard, &console).await.expect(0, &["discarded 1"]);
     assert_eq!(text(&world, LOG).await, "anna discard fis_console");
@@ -174,7 +174,7 @@ async fn who_had_logged_in_stands_beside_who_it_is_said_to_be() {
     assert_eq!(text(&world, applied).await, "anna fis_service");
     world
         .fis_with(
-            &["revert", "--tenant", "acme", "1", "--why", "sent twice"],
+            &["revert", "--tenant", "acme", "1", "--why", "sent twice", "--yes"],
             &[("FIS_OPERATOR", "anna"), ("USER", "anna")],
         )
         .await

@@ -21,7 +21,7 @@ async fn with_letters(name: &str) -> World {
     // A block of its own: the service makes the next one.
     world.fis_with(&["checkpoint"], &[("FIS__AUDIT__SIGNING_KEY", KEY)]).await.expect(0, &["\"block\": 1"]);
     let id = letter(&world, "discarded").await;
-    world.fis(&["dlq", "discard", &id, "--why", "test data", "--by", "anna"]).await.expect(0, &[]);
+    world.fis(&["dlq", "discard", &id, "--why", "test data", "--by", "anna", "--yes"]).await.expect(0, &[]);
     let id = letter(&world, "edited").await;
     let edit = ["dlq", "edit", &id, "--set", "/payload/account=1100", "--why", "typo", "--by", "anna", "--yes"];
     world.fis(&edit).await.expect(0, &["1 of 1"]);
@@ -174,9 +174,9 @@ async fn a_log_that_was_cut_with_its_blocks_is_found_by_a_checkpoint() {
     let world = with_letters("cut_log").await;
     let key = [("FIS__AUDIT__SIGNING_KEY", KEY)];
     // An act that no letter remembers.
-    world.fis(&["revert", "--tenant", "acme", "1", "--why", "wrong"]).await.expect(0, &[]);
+    world.fis(&["revert", "--tenant", "acme", "1", "--why", "wrong", "--yes"]).await.expect(0, &[]);
     assert_eq!(world.count(UNSEALED).await, 1);
-    world.fis(&["verify"]).await.expect(0, &["1 more rows not sealed yet"]);
+    world.fis(&["verify"]).await.expect(0, &["1 more row not sealed yet"]);
     let signed = world.fis_with(&["checkpoint"], &key).await.expect(0, &["\"log\""]);
     assert_eq!(world.count(UNSEALED).await, 0, "a checkpoint seals first");
     let file = world.file("checkpoint.json", &signed.stdout);
@@ -188,7 +188,7 @@ async fn a_log_that_was_cut_with_its_blocks_is_found_by_a_checkpoint() {
     let said = world.fis_with(&["verify", "--checkpoint", &file], &key).await;
     said.expect(1, &["the operators' log: block", "is gone"]);
     // The next block has the number, and another hash.
-    world.fis(&["revert", "--tenant", "acme", "2", "--why", "wrong"]).await.expect(0, &[]);
+    world.fis(&["revert", "--tenant", "acme", "2", "--why", "wrong", "--yes"]).await.expect(0, &[]);
     world.fis_with(&["checkpoint"], &key).await.expect(0, &[]);
     world.fis(&["verify"]).await.expect(0, &["verified"]);
     let said = world.fis_with(&["verify", "--checkpoint", &file], &key).await;
@@ -214,7 +214,7 @@ async fn a_block_is_made_of_ids_that_nobody_can_still_fill() {
     sqlx::raw_sql(ROW).execute(&mut early).await.unwrap();
     // The checkpoint waits for the first in vain, and signs what there is.
     world.fis_with(&["checkpoint"], &key).await.expect(0, &["\"block\": 0"]);
-    world.fis(&["verify"]).await.expect(0, &["0 rows in 0 blocks, 1 more rows not sealed yet"]);
+    world.fis(&["verify"]).await.expect(0, &["0 rows in 0 blocks, 1 more row not sealed yet"]);
     // While somebody waits to seal, others write.
     let sealing = async { world.fis_with(&["checkpoint"], &key).await };
     let writing = async {
@@ -224,7 +224,7 @@ async fn a_block_is_made_of_ids_that_nobody_can_still_fill() {
     };
     let (sealed, ()) = tokio::join!(sealing, writing);
     sealed.expect(0, &["\"block\": 1"]);
-    world.fis(&["verify"]).await.expect(0, &["in 1 blocks"]);
+    world.fis(&["verify"]).await.expect(0, &["in 1 block,"]);
     world.fis_with(&["checkpoint"], &key).await.expect(0, &[]);
     assert_eq!(world.count("select sum(rows)::bigint from fis_log_block").await, 3);
     world.fis(&["verify"]).await.expect(0, &["3 rows in "]);
@@ -264,4 +264,35 @@ async fn many_who_seal_at_once_make_one_chain() {
     assert_eq!(world.count("select sum(rows)::bigint from fis_log_block").await, 120);
     assert_eq!(world.count(UNSEALED).await, 0);
     world.fis(&["verify"]).await.expect(0, &["120 rows in"]);
+}
+
+/// A restored letter is proven like any other move; one that was parked again behind fis's back is found.
+#[tokio::test(flavor = "multi_thread")]
+async fn a_restored_letter_is_proven_and_a_forged_restoring_is_found() {
+    let world = with_letters("restored").await;
+    let id = letter(&world, "discarded").await;
+    unguarded(&world, "create table kept as select * from fis_dead_letter").await;
+    let forge = "update fis_dead_letter set status = 'parked', settled_at = null where event_id = 'discarded'";
+    unguarded(&world, forge).await;
+    let found = format!("dead letter {id} is parked, and the operators' log says discarded");
+    world.fis(&["verify"]).await.expect(1, &[&found]);
+    let back =
+        "update fis_dead_letter d set status = k.status, settled_at = k.settled_at from kept k where k.id = d.id";
+    unguarded(&world, back).await;
+    world.fis(&["verify"]).await.expect(0, &[]);
+
+    world.fis(&["dlq", "restore", &id, "--why", "it was real", "--by", "anna"]).await.expect(0, &[]);
+    world.fis_with(&["checkpoint"], &[("FIS__AUDIT__SIGNING_KEY", KEY)]).await.expect(0, &[]);
+    assert_eq!(world.count(UNSEALED).await, 0);
+    world.fis(&["verify"]).await.expect(0, &["4 dead letters beside it"]);
+    for (forge, back) in [
+        ("update fis_operator_log set by = 'bob'", "update fis_operator_log set by = 'anna'"),
+        ("update fis_operator_log set act = 'reopen'", "update fis_operator_log set act = 'restore'"),
+    ] {
+        let of = " where why = 'it was real'";
+        unguarded(&world, &format!("{forge}{of}")).await;
+        world.fis(&["verify"]).await.expect(1, &["its rows do not have the hash it carries"]);
+        unguarded(&world, &format!("{back}{of}")).await;
+        world.fis(&["verify"]).await.expect(0, &[]);
+    }
 }

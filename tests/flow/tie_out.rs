@@ -94,7 +94,7 @@ async fn what_was_received_is_accounted_for_in_events_and_money_wherever_it_goes
     world.sql("alter table fis_journal_entry enable trigger all").await;
     let replayed = world.fis(&["dlq", "replay", "--text", "9999", "--yes"]).await;
     replayed.expect(0, &["3 of 3 dead letters resolved"]);
-    world.fis(&["dlq", "discard", "--text", "8888", "--why", "test"]).await.expect(0, &["discarded 1"]);
+    world.fis(&["dlq", "discard", "--text", "8888", "--why", "test", "--yes"]).await.expect(0, &["discarded 1"]);
     let missing = order_of("acme", "missing", "EUR", "7.00", "0.00");
     world.publish(&[missing]).await;
     until(&world, "all are posted", ENTRIES, 7).await;
@@ -113,7 +113,7 @@ async fn what_was_received_is_accounted_for_in_events_and_money_wherever_it_goes
     assert_eq!(events(&said), [10, 6, 2, 1, 0, 0, 1], "{said:#}");
     let day = day(&world).await;
     let table = world.fis(&["tie-out", "--tenant", "acme", "--date", &day]).await;
-    table.expect(0, &["it adds up", "received", "253.50", "Pacific/Kiritimati"]);
+    table.expect(0, &["Everything adds up.", "received", "253.50", "Pacific/Kiritimati"]);
 }
 
 #[tokio::test(flavor = "multi_thread")]
@@ -135,7 +135,7 @@ async fn an_event_that_is_corrected_sent_again_or_given_up_is_accounted_for_once
     world.fis(&["dlq", "edit", &id, "--set", "/payload/account=1100", "--why", "typo", "--yes"]).await.expect(0, &[]);
     until(&world, "posted", ENTRIES, 2).await;
     // Discarded, and then sent again: one letter still. Held until its attempts are used up: a letter of the same day.
-    world.fis(&["dlq", "discard", "--text", "9999", "--why", "test"]).await.expect(0, &["discarded 2"]);
+    world.fis(&["dlq", "discard", "--text", "9999", "--why", "test", "--yes"]).await.expect(0, &["discarded 2"]);
     let cancel = crate::support::events::cancellation("cancel", "never").rejected("attempts_exhausted");
     world.publish(&[bad("again"), cancel]).await;
     until(&world, "parked again, and given up", PARKED, 2).await;
@@ -199,11 +199,11 @@ async fn a_row_that_was_made_away_with_is_found_and_named() {
             sqlx::raw_sql(&back).execute(&mut *superuser).await.unwrap();
         }
         sqlx::raw_sql("set session_replication_role = origin").execute(&mut *superuser).await.unwrap();
-        world.fis(&["tie-out", "--tenant", "acme", "--date", &day]).await.expect(0, &["it adds up"]);
+        world.fis(&["tie-out", "--tenant", "acme", "--date", &day]).await.expect(0, &["Everything adds up."]);
     };
     tampered(
         "delete from fis_journal_entry where event_id = 'a'",
-        &["posted: counted 2 events, 238.00 EUR, found 1 event, 119.00 EUR", "it does not add up"],
+        &["posted: counted 2 events, 238.00 EUR, found 1 event, 119.00 EUR", "It does not add up."],
     )
     .await;
     tampered(
@@ -226,16 +226,80 @@ async fn a_day_on_which_nothing_was_counted_is_told_apart_from_one_that_is_not_k
     let world = World::new("tie_out_days").await;
     let tie_out =
         async |tenant: &'static str, date: &str| world.fis(&["tie-out", "--tenant", tenant, "--date", date]).await;
-    tie_out("acme", "2026-02-25").await.expect(1, &["cannot be tied out", "nothing yet"]);
-    tie_out("nobody", "2026-02-25").await.expect(1, &["there is no tenant"]);
+    tie_out("acme", "2026-02-25")
+        .await
+        .expect(1, &["fis has counted no events of acme yet, so 2026-02-25 cannot be checked"]);
+    tie_out("nobody", "2026-02-25").await.expect(2, &["there is no tenant"]);
     tie_out("acme", "25.02.2026").await.expect(2, &[]);
     let mut run = world.run().await;
     world.publish(&[order("a")]).await;
     world.rest(&mut run).await;
     let day: NaiveDate = day(&world).await.parse().unwrap();
-    tie_out("acme", &day.pred_opt().unwrap().to_string()).await.expect(1, &["cannot be tied out", "only since"]);
-    tie_out("acme", &day.succ_opt().unwrap().to_string()).await.expect(0, &["it adds up"]);
+    tie_out("acme", &day.pred_opt().unwrap().to_string())
+        .await
+        .expect(1, &["fis has counted events of acme only since", "cannot be checked"]);
+    tie_out("acme", "2999-01-01").await.expect(1, &["so 2999-01-01 cannot be checked"]);
     world.invariants().await;
+}
+
+/// A month's end is one call; of a day that was not counted nothing is shown that could be taken for a proof.
+#[tokio::test(flavor = "multi_thread")]
+async fn a_span_has_a_row_for_each_day_that_was_counted_and_the_total() {
+    let world = World::new("tie_out_span").await;
+    world.apply_books(&zoned()).await;
+    let mut run = world.run().await;
+    world.publish(&[order("a"), order("b")]).await;
+    world.rest(&mut run).await;
+    // One of them came the day before.
+    for sql in [
+        "alter table fis_journal_entry disable trigger all",
+        "update fis_journal_entry set received_on = received_on - 1 where seq = 1",
+        "alter table fis_journal_entry enable trigger all",
+        "update fis_received set events = 1, amount = 119.00",
+        "insert into fis_received (tenant_id, received_on, outcome, currency, events, amount)
+         select tenant_id, received_on - 1, outcome, currency, events, amount from fis_received",
+    ] {
+        world.sql(sql).await;
+    }
+    let first: NaiveDate = day(&world).await.parse().unwrap();
+    let (second, before) = (first.succ_opt().unwrap(), first.pred_opt().unwrap());
+    let span = async |from: NaiveDate, to: NaiveDate, more: &[&str]| {
+        let (from, to) = (from.to_string(), to.to_string());
+        world.fis(&[&["tie-out", "--from", &from, "--to", &to], more].concat()).await
+    };
+    let says = "Everything adds up. Duplicates caught by Redis are not in this table; see fis_intake_deliveries_total.";
+    world.fis(&["tie-out"]).await.expect(0, &[&format!("received on {second}"), says]);
+    let days = [first.to_string(), second.to_string()];
+    let table = span(first, second, &[]).await.expect(0, &[&days[0], &days[1], "total", "238.00", says]);
+    assert_eq!(table.stdout.matches("119.00").count(), 2, "{table:?}");
+    let json = span(first, second, &["--json"]).await.expect(0, &[]).json();
+    assert_eq!(json["days"].as_array().unwrap().len(), 2, "{json:#}");
+    assert_eq!(events(&json["total"])[..2], [2, 2], "{json:#}");
+
+    // The day before was not counted: the others are shown, and the command fails.
+    let sentence = format!("fis has counted events of acme only since {first}, so {before} cannot be checked.");
+    let part = span(before, second, &[]).await.expect(1, &[&sentence, "total"]);
+    assert!(!part.stdout.contains(&before.to_string()), "{part:?}");
+    let none = world.fis(&["tie-out", "--date", &before.to_string()]).await.expect(1, &[&sentence]);
+    assert!(none.stdout.is_empty(), "{none:?}");
+    let none = span(before, before, &[]).await.expect(1, &[&sentence]);
+    assert!(none.stdout.is_empty(), "{none:?}");
+    assert_eq!(span(before, before, &["--json"]).await.expect(1, &[]).json()["addsUp"], json!(false));
+
+    // A month, and a period of the books.
+    let february = world.fis(&["tie-out", "--period", "2026-02"]).await;
+    february.expect(1, &["so 2026-02-01 to 2026-02-28 cannot be checked."]);
+    world.fis(&["tie-out", "--period", "since", "--date", "2026-02-25"]).await.expect(2, &["--period"]);
+    world.fis(&["tie-out", "--period", "nonsense"]).await.expect(2, &["have no period `nonsense`"]);
+    world.fis(&["tie-out", "--period", "since"]).await.expect(2, &["more than 400 days"]);
+    span(second, first, &[]).await.expect(2, &["lies behind"]);
+    world.fis(&["tie-out", "--from", "2026-02-25"]).await.expect(2, &["--to"]);
+
+    let less =
+        "update fis_received set amount = 118.00 where received_on = (select max(received_on) from fis_received)";
+    world.sql(less).await;
+    let differs = format!("{second}, posted: counted 1 event, 118.00 EUR, found 1 event, 119.00 EUR");
+    span(first, second, &[]).await.expect(1, &["It does not add up.", &differs]);
 }
 
 #[tokio::test(flavor = "multi_thread")]
@@ -270,7 +334,7 @@ async fn closing_a_period_warns_of_money_that_is_dated_in_it_and_of_no_other() {
     let later = close("later");
     let said = world.fis(&["books", "apply", &later]).await.expect(2, &["period `later`", "1 dead letter (8.00 EUR)"]);
     assert!(!said.all().contains("held event"), "{said:?}");
-    world.fis(&["dlq", "discard", "--all", "--why", "test"]).await.expect(0, &[]);
+    world.fis(&["dlq", "discard", "--all", "--why", "test", "--yes"]).await.expect(0, &[]);
     let said = world.fis(&["books", "apply", &later]).await;
     assert!(!said.all().contains("warning"), "{said:?}");
     world.published.lock().unwrap().clear();

@@ -91,7 +91,7 @@ async fn everybody_is_told(world: &World) {
         &["journal", "--tenant", "globex"][..],
         &["trial-balance", "--tenant", "globex"],
         &["export", "--tenant", "globex", "--format", "csv"],
-        &["revert", "--tenant", "globex", "1", "--why", "a try"],
+        &["revert", "--tenant", "globex", "1", "--why", "a try", "--yes"],
     ] {
         world.fis(args).await.expect(1, &[says, "`base_currency` is missing"]);
     }

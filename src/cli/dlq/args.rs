@@ -1,19 +1,24 @@
-//! The arguments that the `dlq` commands share: which letters, who does it, and why.
+//! The arguments that the `dlq` commands share: which letters. What was written enters, a filter over letters that exist leaves; a name that nothing
+//! has is refused with what was probably meant.
 
 use chrono::{DateTime, TimeDelta, Utc};
 use rust_decimal::Decimal;
 
+use crate::cli::{TenantArg, WrongUsage, printable};
 use crate::desk::letters::{Filter, Scope};
-use crate::domain::operator::{Operator, OperatorError, Through, WHY_BYTES_MAX};
+use crate::desk::{Desk, DeskError};
+use crate::domain::disposition::Reason;
+use crate::domain::expr::closest;
+use crate::domain::letter::LetterStatus;
 use crate::platform::time;
 
 /// Which letters.
 #[derive(clap::Args, Clone, Default)]
 pub struct Which {
-    #[arg(long)]
-    reason: Option<String>,
-    #[arg(long)]
-    tenant: Option<String>,
+    #[arg(long, value_parser = reason)]
+    reason: Option<Reason>,
+    #[command(flatten)]
+    tenant: TenantArg,
     #[arg(long)]
     routing_key: Option<String>,
     /// First seen before this time (RFC 3339)
@@ -43,14 +48,26 @@ pub struct Which {
 }
 
 impl Which {
-    pub fn filter(self, scope: Scope, ids: Vec<String>) -> Filter {
+    /// True where the command itself says nothing about which letters; the environment may name a tenant, and must not stand for a choice.
+    pub fn names_nothing(&self, ids: &[String]) -> bool {
+        let tenant = self.tenant.said().map(ToString::to_string);
+        self.clone().choice(Scope::Parked, ids.to_vec(), tenant).is_everything()
+    }
+
+    /// The filter, over a tenant that exists. Letters that are named by their ids are meant whosever they are, unless the command says otherwise.
+    pub async fn filter(&self, desk: &Desk, scope: Scope, ids: Vec<String>) -> anyhow::Result<Filter> {
+        let tenant = if ids.is_empty() || self.tenant.said().is_some() { self.tenant.only(desk).await? } else { None };
+        Ok(self.clone().choice(scope, ids, tenant.map(|tenant| tenant.to_string())))
+    }
+
+    fn choice(self, scope: Scope, ids: Vec<String>, tenant: Option<String>) -> Filter {
         let now = time::now();
         let ago = |age: Option<TimeDelta>| age.and_then(|age| now.checked_sub_signed(age));
         Filter {
             scope,
             ids,
-            reason: self.reason,
-            tenant: self.tenant,
+            reason: self.reason.map(|reason| reason.code().to_owned()),
+            tenant,
             routing_key: self.routing_key,
             before: self.before.or_else(|| ago(self.older_than)),
             after: self.after.or_else(|| ago(self.newer_than)),
@@ -63,22 +80,44 @@ impl Which {
     }
 }
 
-/// Whose hand it is.
-#[derive(clap::Args, Clone)]
-pub struct Who {
-    /// Who does it, for the record [default: $FIS_OPERATOR, else $USER]
-    #[arg(long, value_name = "NAME")]
-    by: Option<String>,
+/// A reason by its code.
+fn reason(text: &str) -> Result<Reason, String> {
+    let codes = || Reason::ALL.iter().map(|reason| reason.code());
+    Reason::from_code(text).ok_or_else(|| match closest(text, codes()) {
+        Some(near) => format!("there is no such reason, did you mean `{near}`?"),
+        None => format!("reasons are {}", codes().collect::<Vec<_>>().join(", ")),
+    })
 }
 
-impl Who {
-    pub fn operator(&self, why: &str) -> anyhow::Result<Operator> {
-        let named = self.by.clone().or_else(|| std::env::var("FIS_OPERATOR").ok());
-        let by = named.filter(|by| !by.trim().is_empty()).unwrap_or_else(super::super::operator);
-        Operator::new(&by, why, Through::CommandLine).map_err(|error| match error {
-            OperatorError::LongReason => anyhow::anyhow!("--why is longer than {WHY_BYTES_MAX} bytes"),
-            error @ (OperatorError::Nobody | OperatorError::LongName) => error.into(),
-        })
+/// Says of each letter that is named and not parked why it is left out.
+pub async fn tell_not_parked(desk: &Desk, ids: &[String], why: Option<&str>) -> anyhow::Result<()> {
+    for (id, status) in desk.named_letters(ids).await.map_err(|error| with_hint(error, why))? {
+        match status {
+            LetterStatus::Parked => {}
+            LetterStatus::Discarded => {
+                eprintln!("fis: {id} is discarded and left out; `fis dlq restore {id} --why WHY` parks it again");
+            }
+            LetterStatus::Resolved => eprintln!("fis: {id} is resolved and left out; there is nothing to be done"),
+            LetterStatus::Replaying => eprintln!("fis: {id} is replaying and left out; its event comes back by itself"),
+        }
+    }
+    Ok(())
+}
+
+/// Words behind a `--why` without quotes are taken for ids; whoever sees them refused learns why.
+pub fn with_hint(error: DeskError, why: Option<&str>) -> anyhow::Error {
+    let DeskError::NoLetters { ids } = &error else { return error.into() };
+    let looks_like_words = ids.iter().all(|id| !id.starts_with("dl_"));
+    match why {
+        Some(why) if looks_like_words => {
+            let reason = printable(&format!("{why} {}", ids.join(" ")));
+            WrongUsage(format!(
+                "{}; a reason of several words has quotes: --why \"{reason}\"",
+                printable(&error.to_string())
+            ))
+            .into()
+        }
+        _ => WrongUsage(printable(&error.to_string())).into(),
     }
 }
 

@@ -1,11 +1,12 @@
-//! `fis dlq discard` and `fis dlq prune`. Discarding needs a reason and deletes nothing; retention removes what is settled.
+//! `fis dlq discard`, `fis dlq restore` and `fis dlq prune`. Discarding needs a reason and a confirmation, and deletes nothing; what was discarded can
+//! be restored until retention removes it.
 
 use std::process::ExitCode;
 
-use super::args::{Which, Who, duration};
-use super::{NOT_CONFIRMED, confirmed, money_text, not_confirmed, plural};
-use crate::cli::print_json;
-use crate::desk::letters::{DiscardLetters, PruneLetters, Scope, SelectedLetters};
+use super::args::{Which, duration, tell_not_parked, with_hint};
+use super::{confirmed, money_text, not_confirmed, plural};
+use crate::cli::{Who, WrongUsage, print_json, printable};
+use crate::desk::letters::{DiscardLetters, PruneLetters, RestoreLetters, Scope};
 use crate::desk::{Desk, DeskError};
 use crate::platform::config::Config;
 use crate::platform::time;
@@ -24,7 +25,10 @@ pub struct Discard {
     why: String,
     #[command(flatten)]
     who: Who,
-    /// Do not ask
+    /// Show how many and how much, and stop
+    #[arg(long)]
+    dry_run: bool,
+    /// Do not ask; without a terminal nothing is discarded unless this is given
     #[arg(long)]
     yes: bool,
     #[arg(long)]
@@ -34,30 +38,33 @@ pub struct Discard {
 impl Discard {
     pub async fn run(self, config: &Config) -> anyhow::Result<ExitCode> {
         if self.why.trim().is_empty() {
-            eprintln!("fis: --why is empty; whoever asks later wants to know");
-            return Ok(ExitCode::from(NOT_CONFIRMED));
+            return Err(WrongUsage("--why is empty; whoever asks later wants to know".to_owned()).into());
         }
-        let filter = self.which.clone().filter(Scope::Parked, self.ids.clone());
-        if filter.is_everything() && !self.all {
-            eprintln!("fis: which? Name ids, a filter such as --group, or --all");
-            return Ok(ExitCode::from(NOT_CONFIRMED));
+        if self.which.names_nothing(&self.ids) && !self.all {
+            let which = "which? Name ids, a filter such as --group, or --all";
+            return Err(WrongUsage(which.to_owned()).into());
         }
-        let operator = self.who.operator(&self.why)?;
+        let operator = self.who.acting(&self.why)?;
         let desk = Desk::open(config).await?;
-        let SelectedLetters { letters, money, needs_confirmation } = desk.letters_to_discard(&filter, self.all).await?;
-        eprintln!("{} selected: {}", plural(letters, "dead letter"), money_text(&money));
-        if letters == 0 {
-            anyhow::ensure!(self.ids.is_empty(), "none of them is parked; `fis dlq show ID` says what became of it");
-        }
-        if needs_confirmation {
-            let answer = confirmed(self.yes, &format!("Discard {} for good?", plural(letters, "dead letter")))?;
-            if answer != Some(true) {
-                return Ok(not_confirmed(answer));
+        let filter = self.which.filter(&desk, Scope::Parked, self.ids.clone()).await?;
+        tell_not_parked(&desk, &self.ids, Some(&self.why)).await?;
+        let selected = desk.letters_to_discard(&filter, self.all).await?;
+        let letters = plural(selected.letters, "dead letter");
+        eprintln!("{letters} selected: {}", money_text(&selected.money));
+        if self.dry_run {
+            if self.json {
+                print_json(&selected)?;
+            } else {
+                println!("dry run; nothing was discarded");
             }
+            return Ok(ExitCode::SUCCESS);
         }
-        let by = crate::cli::printable(operator.by());
-        let confirmed = needs_confirmation || self.yes;
-        let request = DiscardLetters { filter, all: self.all, expected: letters, confirmed, operator };
+        let answer = confirmed(self.yes, &format!("Discard {letters}? `fis dlq restore ID` takes it back."))?;
+        if answer != Some(true) {
+            return Ok(not_confirmed(answer));
+        }
+        let by = printable(operator.by());
+        let request = DiscardLetters { filter, all: self.all, expected: selected.letters, confirmed: true, operator };
         let done = match desk.discard_letters(&request).await {
             Err(DeskError::Changed { .. }) => {
                 anyhow::bail!("the selection changed meanwhile, and nothing was discarded; look again")
@@ -67,7 +74,41 @@ impl Discard {
         if self.json {
             print_json(&done)?;
         } else {
-            println!("discarded {} by {by}", done.discarded);
+            println!("discarded {letters} by {by}");
+        }
+        Ok(ExitCode::SUCCESS)
+    }
+}
+
+#[derive(clap::Args)]
+pub struct Restore {
+    /// Ids of discarded letters
+    #[arg(required = true)]
+    ids: Vec<String>,
+    /// Why, for the record
+    #[arg(long)]
+    why: String,
+    #[command(flatten)]
+    who: Who,
+    #[arg(long)]
+    json: bool,
+}
+
+impl Restore {
+    pub async fn run(self, config: &Config) -> anyhow::Result<ExitCode> {
+        if self.why.trim().is_empty() {
+            return Err(WrongUsage("--why is empty; whoever asks later wants to know".to_owned()).into());
+        }
+        let operator = self.who.acting(&self.why)?;
+        let desk = Desk::open(config).await?;
+        let by = printable(operator.by());
+        let request = RestoreLetters { ids: self.ids, operator };
+        let done = desk.restore_letters(&request).await.map_err(|error| with_hint(error, Some(&self.why)))?;
+        if self.json {
+            print_json(&done)?;
+        } else {
+            let letters = plural(i64::try_from(done.restored).unwrap_or(i64::MAX), "dead letter");
+            println!("restored {letters} by {by}: parked again");
         }
         Ok(ExitCode::SUCCESS)
     }
@@ -92,6 +133,7 @@ pub struct Prune {
 
 impl Prune {
     pub async fn run(self, config: &Config) -> anyhow::Result<ExitCode> {
+        let operator = self.who.acting(&self.why)?;
         let desk = Desk::open(config).await?;
         let before = time::now() - self.older_than;
         let letters = desk.prunable_letters(before).await?;
@@ -106,13 +148,12 @@ impl Prune {
                 return Ok(not_confirmed(answer));
             }
         }
-        let operator = self.who.operator(&self.why)?;
         let done = desk.prune_letters(&PruneLetters { before, confirmed: letters > 0 || self.yes, operator }).await?;
         if self.json {
             print_json(&done)?;
         } else {
-            let pruned = done.pruned;
-            println!("removed {pruned} resolved and discarded dead letters; open ones are never removed");
+            let pruned = plural(i64::try_from(done.pruned).unwrap_or(i64::MAX), "resolved or discarded dead letter");
+            println!("removed {pruned}; open ones are never removed");
         }
         Ok(ExitCode::SUCCESS)
     }

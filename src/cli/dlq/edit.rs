@@ -6,10 +6,10 @@ use std::process::ExitCode;
 
 use anyhow::Context;
 
-use super::args::{Which, Who};
+use super::args::{Which, tell_not_parked};
 use super::watch::{Following, tell};
-use super::{NOT_CONFIRMED, columns, confirmed, diff, not_confirmed, plural, rehearse};
-use crate::cli::printable;
+use super::{columns, confirmed, diff, not_confirmed, plural, rehearse};
+use crate::cli::{Who, WrongUsage, printable};
 use crate::desk::letters::{DraftEdit, EditLetters, Scope, Watch, WholeLetter};
 use crate::desk::{Desk, DeskError};
 use crate::domain::json::pointer::{self, PointerError};
@@ -49,21 +49,16 @@ pub struct EditCommand {
 impl EditCommand {
     pub async fn run(self, config: &Config) -> anyhow::Result<ExitCode> {
         if self.why.trim().is_empty() {
-            eprintln!("fis: --why is empty; the entry's record names it");
-            return Ok(ExitCode::from(NOT_CONFIRMED));
+            return Err(WrongUsage("--why is empty; the entry's record names it".to_owned()).into());
         }
-        let filter = self.which.clone().filter(Scope::Parked, self.ids.clone());
-        if filter.is_everything() {
-            eprintln!("fis: which? Name ids, or a filter such as --group");
-            return Ok(ExitCode::from(NOT_CONFIRMED));
+        if self.which.names_nothing(&self.ids) {
+            return Err(WrongUsage("which? Name ids, or a filter such as --group".to_owned()).into());
         }
-        let operator = self.who.operator(&self.why)?;
+        let operator = self.who.acting(&self.why)?;
         let desk = Desk::open(config).await?;
+        let filter = self.which.filter(&desk, Scope::Parked, self.ids.clone()).await?;
+        tell_not_parked(&desk, &self.ids, Some(&self.why)).await?;
         let letters = desk.letters_to_edit(&filter).await?;
-        anyhow::ensure!(
-            !letters.is_empty(),
-            "nothing parked is selected; `fis dlq show ID` says what became of a letter"
-        );
         let drafts = self.drafts(&desk, &letters)?;
         if !self.following.json {
             print_differences(&drafts);

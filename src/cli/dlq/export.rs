@@ -32,7 +32,7 @@ const CSV_HEADER: &str = "id,tenantId,eventId,eventType,routingKey,lane,reason,d
 impl LettersExport {
     pub async fn run(self, config: &Config) -> anyhow::Result<ExitCode> {
         let desk = Desk::open(config).await?;
-        let filter = self.which.filter(self.status.scope(), Vec::new());
+        let filter = self.which.filter(&desk, self.status.scope(), Vec::new()).await?;
         let mut out = std::io::BufWriter::new(std::io::stdout().lock());
         let mut written = if self.format == Format::Csv { out.write_all(CSV_HEADER.as_bytes()) } else { Ok(()) };
         let mut after = None;

@@ -21,7 +21,8 @@ pub struct Groups {
 impl Groups {
     pub async fn run(self, config: &Config) -> anyhow::Result<ExitCode> {
         let desk = Desk::open(config).await?;
-        let groups = desk.letter_groups(&self.which.filter(Scope::Open, Vec::new())).await?;
+        let filter = self.which.filter(&desk, Scope::Open, Vec::new()).await?;
+        let groups = desk.letter_groups(&filter).await?;
         if self.json {
             print_json(&groups)?;
         } else {

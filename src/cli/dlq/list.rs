@@ -3,7 +3,7 @@
 use std::process::ExitCode;
 
 use super::args::Which;
-use super::{age, columns};
+use super::{age, columns, plural};
 use crate::cli::print_json;
 use crate::cli::{printable, printable_within};
 use crate::desk::Desk;
@@ -82,7 +82,7 @@ impl LettersList {
             Order::Newest => Sort::Newest,
             Order::Amount => Sort::Amount,
         };
-        let filter = self.which.filter(self.status.scope(), Vec::new());
+        let filter = self.which.filter(&desk, self.status.scope(), Vec::new()).await?;
         let page = desk.list_letters(&ListLetters { filter, sort, limit: self.limit, offset: self.offset }).await?;
         if self.json {
             print_json(&page)?;
@@ -95,7 +95,7 @@ impl LettersList {
             text.push_str(&two_lines(letter, now, width));
         }
         let word = self.status.word();
-        text.push_str(&format!("{} of {total} {word}dead letters\n", letters.len()));
+        text.push_str(&format!("{} of {}\n", letters.len(), plural(total, &format!("{word}dead letter"))));
         let next = self.offset.saturating_add(i64::try_from(letters.len()).unwrap_or(i64::MAX));
         if !letters.is_empty() && next < total {
             text.push_str(&format!("go on with --offset {next}\n"));

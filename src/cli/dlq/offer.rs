@@ -44,6 +44,7 @@ pub async fn before_closing(desk: &Desk, tenant: &TenantId, period: &Period) -> 
     let look = if letters > 0 { "dlq groups" } else { "held list" };
     Ok((!parts.is_empty()).then(|| {
         let (parts, name) = (parts.join(" and "), &period.name);
-        format!("period `{name}` is closed while {parts} dated in it are not in the books; `fis {look} --tenant {tenant}` shows them")
+        let are = if letters + held == 1 { "is" } else { "are" };
+        format!("period `{name}` is closed while {parts} dated in it {are} not in the books; `fis {look} --tenant {tenant}` shows them")
     }))
 }

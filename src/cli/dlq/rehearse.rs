@@ -4,7 +4,7 @@ use std::process::ExitCode;
 
 use super::{as_in, plural};
 use crate::cli::print_json;
-use crate::desk::letters::Rehearsed;
+use crate::desk::letters::{BalanceChange, Rehearsed};
 
 /// Exit 0 where everything would be resolved; 1 where something would still fail or be held.
 pub fn tell(rehearsed: &Rehearsed, json: bool) -> anyhow::Result<ExitCode> {
@@ -37,12 +37,20 @@ pub fn print(rehearsed: &Rehearsed) {
     if rehearsed.balances.is_empty() {
         return;
     }
+    println!("{}", balances_table(&rehearsed.balances));
+}
+
+/// Balances as they are and as they would be.
+pub fn balances_table(balances: &[BalanceChange]) -> comfy_table::Table {
     let mut table = crate::cli::table(&["tenant", "account", "currency", "balance now", "then", "change"]);
-    for balance in &rehearsed.balances {
+    for column in table.column_iter_mut().skip(3) {
+        column.set_cell_alignment(comfy_table::CellAlignment::Right);
+    }
+    for balance in balances {
         let change = balance.debit - balance.credit;
         let cells = [balance.balance_now, balance.balance_now + change, change].map(|amount| amount.to_string());
         let [before, then, change] = cells;
         table.add_row([&balance.tenant_id, &balance.account, &balance.currency, &before, &then, &change]);
     }
-    println!("{table}");
+    table
 }

@@ -6,11 +6,10 @@
 
 use std::process::ExitCode;
 
-use super::args::{Which, Who};
+use super::args::{Which, tell_not_parked};
 use super::watch::{Following, tell};
-use super::{NOT_CONFIRMED, confirmed, money_text, not_confirmed, plural, rehearse};
-use crate::cli::print_json;
-use crate::cli::{printable, printable_within};
+use super::{confirmed, money_text, not_confirmed, plural, rehearse};
+use crate::cli::{Who, WrongUsage, print_json, printable, printable_within};
 use crate::desk::letters::{
     ChooseLetters, PauseReplay, ReplayLine, ReplayPace, ResumeReplay, Scope, StartReplay, StopReplay, Watch,
 };
@@ -72,25 +71,22 @@ impl ReplayCommand {
         if let Some(id) = self.stop {
             return self.give_up(&desk, id).await;
         }
-        let filter = self.which.clone().filter(Scope::Parked, self.ids.clone());
-        if filter.is_everything() && !self.all {
-            eprintln!("fis: which? Name ids, a filter such as --group, or --all");
-            return Ok(ExitCode::from(NOT_CONFIRMED));
+        if self.which.names_nothing(&self.ids) && !self.all {
+            let which = "which? Name ids, a filter such as --group, or --all";
+            return Err(WrongUsage(which.to_owned()).into());
         }
+        let filter = self.which.filter(&desk, Scope::Parked, self.ids.clone()).await?;
+        tell_not_parked(&desk, &self.ids, self.why.as_deref()).await?;
         if self.dry_run {
             return rehearse::tell(&desk.rehearse_letters(&filter).await?, self.following.json);
         }
         let usual = printable_within(&format!("replay of {}", filter.words()), 300);
-        let operator = self.who.operator(self.why.as_deref().unwrap_or(&usual))?;
+        let operator = self.who.acting(self.why.as_deref().unwrap_or(&usual))?;
         let request = ChooseLetters { filter, all: self.all, manner: self.manner(), operator: operator.clone() };
         let chosen = desk.choose_letters(&request).await?;
         let (letters, money) = (plural(chosen.letters, "dead letter"), money_text(&chosen.money));
         eprintln!("{letters} selected ({}): {money}", printable(&chosen.selection));
-        let asked = self.ids.len();
-        if chosen.letters == 0 && asked > 0 {
-            anyhow::bail!("none of the {asked} is parked; `fis dlq show ID` says what became of it");
-        }
-        let answer = if chosen.letters == 0 { Some(true) } else { confirmed(self.yes, &format!("Replay {letters}?"))? };
+        let answer = confirmed(self.yes, &format!("Replay {letters}?"))?;
         let confirmed = answer == Some(true);
         let request = StartReplay { replay_id: chosen.replay_id, confirmed, operator: operator.clone() };
         let act = async |watch: &Watch<'_>| desk.start_replay(&request, watch).await;
@@ -106,7 +102,7 @@ impl ReplayCommand {
 
     /// An act on a replay that has a reason of its own needs no other.
     fn operator(&self) -> anyhow::Result<Operator> {
-        self.who.operator(self.why.as_deref().unwrap_or_default())
+        Ok(self.who.acting(self.why.as_deref().unwrap_or_default())?)
     }
 
     async fn pause(&self, desk: &Desk, id: i64) -> anyhow::Result<ExitCode> {
@@ -124,12 +120,13 @@ impl ReplayCommand {
     }
 
     async fn give_up(&self, desk: &Desk, id: i64) -> anyhow::Result<ExitCode> {
+        let operator = self.operator()?;
         known(id, desk.replay(id).await)?;
         let answer = confirmed(self.yes, &format!("Stop replay {id}? What is not decided yet stays parked."))?;
         if answer != Some(true) {
             return Ok(not_confirmed(answer));
         }
-        let request = StopReplay { replay_id: id, confirmed: true, operator: self.operator()? };
+        let request = StopReplay { replay_id: id, confirmed: true, operator };
         tell(&known(id, desk.stop_replay(&request).await)?, self.following.json)?;
         Ok(ExitCode::SUCCESS)
     }

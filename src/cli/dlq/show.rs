@@ -4,11 +4,12 @@ use std::process::ExitCode;
 
 use serde_json::{Value, json};
 
+use super::args::with_hint;
 use super::{age, body, columns, hanging};
 use crate::cli::print_json;
-use crate::cli::{printable, printable_within};
+use crate::cli::printable_within;
+use crate::desk::Desk;
 use crate::desk::letters::LetterStory;
-use crate::desk::{Desk, DeskError};
 use crate::platform::config::Config;
 use crate::platform::time;
 
@@ -31,10 +32,7 @@ pub struct Show {
 impl Show {
     pub async fn run(self, config: &Config) -> anyhow::Result<ExitCode> {
         let desk = Desk::open(config).await?;
-        let story = match desk.show_letter(&self.id).await {
-            Err(DeskError::NotFound { .. }) => anyhow::bail!("there is no dead letter `{}`", printable(&self.id)),
-            story => story?,
-        };
+        let story = desk.show_letter(&self.id).await.map_err(|error| with_hint(error, None))?;
         if self.json {
             print_json(&story)?;
         } else {

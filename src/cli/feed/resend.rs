@@ -2,16 +2,15 @@
 
 use std::process::ExitCode;
 
-use super::super::{acting, print_json, printable, tenant};
+use super::super::{TenantArg, Who, plural, print_json, printable};
 use crate::desk::feed::{self, ReaderQueue, ResendCause, ResendStopped};
 use crate::desk::{Desk, DeskError};
-use crate::domain::ids::TenantId;
 use crate::platform::config::Config;
 
 #[derive(clap::Args)]
 pub struct Resend {
-    #[arg(long, value_parser = tenant)]
-    tenant: TenantId,
+    #[command(flatten)]
+    tenant: TenantArg,
     /// The first sequence
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(i64).range(1..))]
     from: i64,
@@ -21,6 +20,11 @@ pub struct Resend {
     /// Only to this queue, instead of to everybody who reads fis.domain.exchange
     #[arg(long, value_name = "QUEUE", value_parser = queue)]
     queue: Option<ReaderQueue>,
+    /// Why, for the record
+    #[arg(long, default_value = "")]
+    why: String,
+    #[command(flatten)]
+    who: Who,
     #[arg(long)]
     json: bool,
 }
@@ -31,13 +35,14 @@ fn queue(text: &str) -> Result<ReaderQueue, String> {
 
 impl Resend {
     pub async fn run(self, config: &Config) -> anyhow::Result<ExitCode> {
-        let Self { tenant, from, to, queue, json } = self;
+        let Self { tenant, from, to, queue, why, who, json } = self;
+        let operator = who.acting(&why)?;
         if from > to {
             eprintln!("--from {from} lies behind --to {to}");
             return Ok(ExitCode::from(2));
         }
         let desk = Desk::open(config).await?;
-        let request = feed::Resend { operator: acting(None, "")?, tenant, from, to, queue };
+        let request = feed::Resend { operator, tenant: tenant.one(&desk).await?, from, to, queue };
         let bar = indicatif::ProgressBar::new(u64::try_from(to - from + 1).unwrap_or(0));
         let resent = desk.resend(&request, &mut |confirmed| bar.set_position(confirmed)).await;
         bar.finish_and_clear();
@@ -48,8 +53,9 @@ impl Resend {
         if json {
             print_json(&resent)?;
         } else {
-            let (count, tenant, place) = (resent.confirmed, &resent.tenant_id, printable(resent.place()));
-            println!("sent {count} events of `{tenant}` again to {place}, all confirmed");
+            let count = plural(i64::try_from(resent.confirmed).unwrap_or(i64::MAX), "event");
+            let (tenant, place) = (&resent.tenant_id, printable(resent.place()));
+            println!("sent {count} of `{tenant}` again to {place}, confirmed");
         }
         Ok(ExitCode::SUCCESS)
     }

@@ -6,10 +6,9 @@ use std::process::ExitCode;
 use serde_json::Value;
 
 use super::super::text::{columns, grouped};
-use super::super::{printable, tenant};
+use super::super::{TenantArg, printable};
 use super::offset;
 use crate::desk::feed::{self, Announcement, Offset, TailFeed};
-use crate::domain::ids::TenantId;
 use crate::platform::config::Config;
 
 #[derive(clap::Args)]
@@ -17,10 +16,9 @@ pub struct Tail {
     /// Where to begin: first, last, next, an offset, or a time such as 2026-02-25T10:00:00Z (from the chunk written then)
     #[arg(long, default_value = "next", value_parser = offset)]
     from: Offset,
-    /// Only this tenant
-    #[arg(long, value_parser = tenant)]
-    tenant: Option<TenantId>,
-    /// Stop after so many events
+    #[command(flatten)]
+    tenant: TenantArg,
+    /// Stop after so many events; with `--from last` the last so many
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u64).range(1..))]
     limit: Option<u64>,
     /// Stop at the end of what is there, instead of waiting for more
@@ -33,7 +31,8 @@ pub struct Tail {
 
 impl Tail {
     pub async fn run(self, config: &Config) -> anyhow::Result<ExitCode> {
-        let request = TailFeed { from: self.from, tenant: self.tenant, limit: self.limit, once: self.once };
+        let request =
+            TailFeed { from: self.from, tenant: self.tenant.only_named()?, limit: self.limit, once: self.once };
         let mut tail = feed::Tail::open(config, request).await?;
         tokio::select! {
             shown = show(&mut tail, self.json) => shown?,

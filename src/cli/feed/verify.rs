@@ -3,11 +3,10 @@
 use std::process::ExitCode;
 
 use super::super::text::numbers;
-use super::super::{print_json, printable, table, tenant};
+use super::super::{TenantArg, plural, print_json, printable, table};
 use super::offset;
 use crate::desk::Desk;
 use crate::desk::feed::{FaultPlace, FeedProof, Offset, VerifyFeed, verify};
-use crate::domain::ids::TenantId;
 use crate::platform::config::Config;
 
 #[derive(clap::Args)]
@@ -19,9 +18,8 @@ pub struct FeedVerify {
     /// Where in the stream to begin: first, last, an offset, or a time such as 2026-02-25T10:00:00Z
     #[arg(long, default_value = "first", value_parser = offset)]
     from: Offset,
-    /// Only this tenant
-    #[arg(long, value_parser = tenant)]
-    tenant: Option<TenantId>,
+    #[command(flatten)]
+    tenant: TenantArg,
     /// Also compare with the ledger: the feed must reach everything that was announced
     #[arg(long)]
     against_ledger: bool,
@@ -32,7 +30,11 @@ pub struct FeedVerify {
 impl FeedVerify {
     pub async fn run(self, config: &Config) -> anyhow::Result<ExitCode> {
         let ledger = if self.against_ledger { Some(Desk::open(config).await?) } else { None };
-        let request = VerifyFeed { queue: self.queue, from: self.from, tenant: self.tenant };
+        let tenant = match &ledger {
+            Some(desk) => self.tenant.only(desk).await?,
+            None => self.tenant.only_named()?,
+        };
+        let request = VerifyFeed { queue: self.queue, from: self.from, tenant };
         let bar = indicatif::ProgressBar::new(0);
         let mut progress = |at: u64, end: u64| {
             bar.set_length(end);
@@ -77,8 +79,8 @@ fn print(proof: &FeedProof) {
     }
     if proof.fault.is_none() {
         println!(
-            "read {} messages of {}: no gap, in order, every hash right",
-            proof.messages,
+            "read {} of {}: no gap, in order, every hash right",
+            plural(i64::try_from(proof.messages).unwrap_or(i64::MAX), "message"),
             printable(&proof.source)
         );
     }

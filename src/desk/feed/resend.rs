@@ -4,9 +4,11 @@
 use sqlx::PgConnection;
 
 use super::super::log_act;
+use super::super::tenants::no_tenant;
 use super::stopped::{ResendCause, ResendStopped};
 use crate::desk::{Desk, DeskError};
 use crate::domain::ids::TenantId;
+use crate::domain::letter::LetterAct;
 use crate::domain::names::{DEAD_LETTER_QUEUE, DOMAIN_EXCHANGE, TENANT_QUEUES};
 use crate::domain::operator::Operator;
 use crate::intake::Lane;
@@ -14,6 +16,7 @@ use crate::outbox::{TenantKeys, journal_message};
 use crate::platform::amqp::{Connection, OutMessage, PublishOutcome, Publisher};
 use crate::store::heads::last_seq;
 use crate::store::journal::pages::read_span;
+use crate::store::operator_log;
 
 /// The bytes of one window: the broker confirms it well within the timeout.
 const WINDOW_BYTES_MAX: usize = 8 * 1024 * 1024;
@@ -83,8 +86,9 @@ impl Desk {
             return Err(DeskError::Invalid { why: format!("there is no range from sequence {from} to {to}") });
         }
         let mut db = self.postgres.pool.acquire().await?;
-        let head = last_seq(&mut db, tenant).await?;
-        let head = head.ok_or_else(|| DeskError::NotFound { what: "tenant", name: tenant.to_string() })?;
+        let Some(head) = last_seq(&mut db, tenant).await? else {
+            return Err(no_tenant(&mut db, tenant.as_str()).await?);
+        };
         if *to > head {
             let why = format!("the ledger of `{tenant}` ends at sequence {head}; nothing was sent");
             return Err(DeskError::Refused { why });
@@ -94,7 +98,10 @@ impl Desk {
         let sent = request.send_all(&connection, &mut db, keys, progress).await;
         connection.close().await;
         sent?;
-        log_act(operator, &format!("sent sequence {from} to {to} of {tenant} again"));
+        let place = queue.as_ref().map_or(DOMAIN_EXCHANGE, |queue| queue.0.as_str());
+        let done = format!("sent sequence {from} to {to} of {tenant} again to {place}");
+        operator_log::record(&mut db, LetterAct::Resend, operator, &done).await?;
+        log_act(operator, &done);
         Ok(Resent {
             tenant_id: tenant.to_string(),
             from: *from,

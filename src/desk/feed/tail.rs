@@ -1,15 +1,17 @@
 //! The stream, event by event. A place to begin enters, announcements leave one at a time. Reading a stream holds nothing that could be
 //! lost: a tail may be dropped at any moment.
 
+use std::collections::VecDeque;
+
 use serde::{Serialize, Serializer};
 use serde_json::value::{RawValue, to_raw_value};
 
-use super::Offset;
 use super::walk::Walk;
+use super::{Offset, STREAM};
 use crate::desk::DeskError;
 use crate::domain::ids::TenantId;
 use crate::domain::names::TENANT_HEADER;
-use crate::platform::amqp::{Connection, Delivery};
+use crate::platform::amqp::{Connection, Delivery, StreamReader};
 use crate::platform::config::Config;
 
 /// The part of the stream that is asked for.
@@ -52,9 +54,16 @@ impl Serialize for Announcement {
     }
 }
 
+/// The most events that are read back from the end: they are held in memory.
+const LAST_MAX: u64 = 10_000;
+/// The messages that are read back first. Where too few of them are of the tenant, eight times as many are read, and so on.
+const SPAN_MIN: u64 = 1_000;
+
 /// A reading of the stream under way.
 pub struct Tail {
     connection: Connection,
+    /// The last events of the stream, which were read back from its end.
+    last: VecDeque<Announcement>,
     /// None: there is nothing to read.
     walk: Option<Walk>,
     tenant: Option<TenantId>,
@@ -66,13 +75,19 @@ impl Tail {
     /// # Errors
     /// The broker is away, or has no such stream.
     pub async fn open(config: &Config, request: TailFeed) -> Result<Self, DeskError> {
+        let TailFeed { from, tenant, limit, once } = request;
         let connection = Connection::open(&config.amqp, "fis feed tail").await?;
-        let walk = if request.once {
-            Walk::to_the_end(&connection, request.from).await?
-        } else {
-            Some(Walk::for_ever(&connection, request.from).await?)
+        let (last, from) = match (from, limit) {
+            // The last chunk of a stream has many messages; the last so many are meant, not the first of that chunk.
+            (Offset::Last, Some(limit)) => read_back(&connection, tenant.as_ref(), limit).await?,
+            _ => (VecDeque::new(), from),
         };
-        Ok(Self { connection, walk, tenant: request.tenant, left: request.limit })
+        let walk = if once {
+            Walk::to_the_end(&connection, from).await?
+        } else {
+            Some(Walk::for_ever(&connection, from).await?)
+        };
+        Ok(Self { connection, last, walk, tenant, left: limit })
     }
 
     /// The next event; `None` at the end.
@@ -80,13 +95,16 @@ impl Tail {
     /// # Errors
     /// The session is lost, or the broker is silent before the end.
     pub async fn next(&mut self) -> Result<Option<Announcement>, DeskError> {
-        let Some(walk) = &mut self.walk else { return Ok(None) };
         if self.left == Some(0) {
             return Ok(None);
         }
+        if let Some(event) = self.last.pop_front() {
+            self.left = self.left.map(|left| left.saturating_sub(1));
+            return Ok(Some(event));
+        }
+        let Some(walk) = &mut self.walk else { return Ok(None) };
         while let Some((offset, delivery)) = walk.next().await? {
-            let of = delivery.properties.header(TENANT_HEADER);
-            if self.tenant.as_ref().is_some_and(|tenant| of != Some(tenant.as_str())) {
+            if !is_of(&delivery, self.tenant.as_ref()) {
                 continue;
             }
             self.left = self.left.map(|left| left.saturating_sub(1));
@@ -98,6 +116,44 @@ impl Tail {
     /// Ends the session.
     pub async fn close(self) {
         self.connection.close().await;
+    }
+}
+
+fn is_of(delivery: &Delivery, tenant: Option<&TenantId>) -> bool {
+    tenant.is_none_or(|tenant| delivery.properties.header(TENANT_HEADER) == Some(tenant.as_str()))
+}
+
+/// The last events of a tenant, or of all, and the place behind them.
+async fn read_back(
+    connection: &Connection,
+    tenant: Option<&TenantId>,
+    count: u64,
+) -> Result<(VecDeque<Announcement>, Offset), DeskError> {
+    if count > LAST_MAX {
+        return Err(DeskError::Invalid { why: format!("at most the last {LAST_MAX} events can be shown") });
+    }
+    let Some(end) = StreamReader::end(connection, STREAM).await? else {
+        return Ok((VecDeque::new(), Offset::First));
+    };
+    let mut span = SPAN_MIN.max(count);
+    loop {
+        let from = (end + 1).saturating_sub(span);
+        let mut last = VecDeque::new();
+        if let Some(mut walk) = Walk::to_the_end(connection, Offset::At(from)).await? {
+            while let Some((offset, delivery)) = walk.next().await?.filter(|(offset, _)| *offset <= end) {
+                if offset < from || !is_of(&delivery, tenant) {
+                    continue;
+                }
+                last.push_back(announcement(offset, delivery));
+                if u64::try_from(last.len()).is_ok_and(|length| length > count) {
+                    last.pop_front();
+                }
+            }
+        }
+        if from == 0 || u64::try_from(last.len()) == Ok(count) {
+            return Ok((last, Offset::At(end + 1)));
+        }
+        span = span.saturating_mul(8);
     }
 }
 

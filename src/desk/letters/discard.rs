@@ -1,28 +1,22 @@
-//! Giving letters up, and retention. A filter or an age enters with what the person has seen and confirmed; how many went leaves.
-//! Discarding needs a reason and deletes nothing; retention removes what is settled. More than a little needs a confirmation.
+//! Giving letters up, taking that back, and retention. A filter, ids or an age enters with what the person has seen and confirmed; how many were moved
+//! leaves. Discarding needs a reason and a confirmation and deletes nothing; retention removes what is settled.
 
 use chrono::{DateTime, Utc};
-use rust_decimal::Decimal;
 
 use super::look::LetterMoney;
 use super::{Filter, parked, with_reason};
 use crate::desk::{Desk, DeskError};
+use crate::domain::letter::LetterStatus;
 use crate::domain::operator::Operator;
-use crate::parking::mend::{discard, prune};
+use crate::parking::mend::{discard, prune, restore};
 use crate::platform::time;
 use crate::store::dead_letters::{prunable, sums};
 
-/// More than so many letters need a confirmation, whatever they are worth.
-const LETTERS_FREE: i64 = 100;
-
 /// The parked letters that a filter means now.
 #[derive(Debug, serde::Serialize)]
-#[serde(rename_all = "camelCase")]
 pub struct SelectedLetters {
     pub letters: i64,
     pub money: LetterMoney,
-    /// The letters are too many, or worth too much, to be discarded without a confirmation.
-    pub needs_confirmation: bool,
 }
 
 #[derive(Debug)]
@@ -41,6 +35,18 @@ pub struct DiscardedLetters {
     pub discarded: u64,
 }
 
+/// Discarded letters that are to be parked again.
+#[derive(Debug)]
+pub struct RestoreLetters {
+    pub ids: Vec<String>,
+    pub operator: Operator,
+}
+
+#[derive(Debug, serde::Serialize)]
+pub struct RestoredLetters {
+    pub restored: u64,
+}
+
 #[derive(Debug)]
 pub struct PruneLetters {
     /// Letters that were settled before this moment go.
@@ -56,41 +62,50 @@ pub struct PrunedLetters {
 
 impl Desk {
     /// # Errors
-    /// Nothing is named, or the database is away.
+    /// Nothing is named, a letter that is named does not exist, nothing parked is selected, or the database is away.
     pub async fn letters_to_discard(&self, filter: &Filter, all: bool) -> Result<SelectedLetters, DeskError> {
-        self.selected(&parked(filter, all)?).await
-    }
-
-    async fn selected(&self, filter: &Filter) -> Result<SelectedLetters, DeskError> {
-        let money = LetterMoney(sums(&mut *self.postgres.pool.acquire().await?, filter).await?);
-        let letters = money.letters();
-        let most = Decimal::from(self.config.dlq.discard_amount_max);
-        let is_dear = money.0.iter().any(|(_, _, amount)| amount.is_some_and(|amount| amount > most));
-        Ok(SelectedLetters { letters, money, needs_confirmation: letters > LETTERS_FREE || is_dear })
+        let filter = parked(filter, all)?;
+        self.named_letters(&filter.ids).await?;
+        let money = LetterMoney(sums(&mut *self.postgres.pool.acquire().await?, &filter).await?);
+        match money.letters() {
+            0 => Err(super::nothing()),
+            letters => Ok(SelectedLetters { letters, money }),
+        }
     }
 
     /// Gives up exactly the letters that the person has seen, all of them or none.
     ///
     /// # Errors
-    /// Nothing was discarded: nothing is named, there is no reason, they are too many or too dear and nobody has confirmed it, they are
-    /// not as many as were seen, or the database is away.
+    /// Nothing was discarded: nothing is named, a letter that is named does not exist, there is no reason, nobody has confirmed it, they are not as many
+    /// as were seen, or the database is away.
     pub async fn discard_letters(&self, request: &DiscardLetters) -> Result<DiscardedLetters, DeskError> {
         let filter = parked(&request.filter, request.all)?;
         with_reason(&request.operator)?;
-        let changed = || DeskError::Changed { what: "the selection".to_owned() };
+        self.named_letters(&filter.ids).await?;
         if !request.confirmed {
-            let selected = self.selected(&filter).await?;
-            if selected.letters != request.expected {
-                return Err(changed());
-            }
-            if selected.needs_confirmation {
-                let what = format!("{} letters are discarded for good", selected.letters);
-                return Err(DeskError::NotConfirmed { what });
-            }
+            return Err(DeskError::NotConfirmed { what: format!("{} letters are discarded", request.expected) });
         }
         let now = time::now();
         let discarded = discard(&self.postgres.pool, &filter, &request.operator, request.expected, now).await?;
         Ok(DiscardedLetters { discarded })
+    }
+
+    /// Parks discarded letters again, all of them or none.
+    ///
+    /// # Errors
+    /// Nothing was restored: none is named, one does not exist or is not discarded, there is no reason, or the database is away.
+    pub async fn restore_letters(&self, request: &RestoreLetters) -> Result<RestoredLetters, DeskError> {
+        with_reason(&request.operator)?;
+        if request.ids.is_empty() {
+            return Err(DeskError::Invalid { why: "no letter is named".to_owned() });
+        }
+        let named = self.named_letters(&request.ids).await?;
+        if let Some((id, status)) = named.iter().find(|(_, status)| *status != LetterStatus::Discarded) {
+            let why = format!("dead letter {id} is {status}, not discarded; nothing was restored");
+            return Err(DeskError::Refused { why });
+        }
+        let ids: Vec<String> = named.into_iter().map(|(id, _)| id).collect();
+        Ok(RestoredLetters { restored: restore(&self.postgres.pool, &ids, &request.operator).await? })
     }
 
     /// The number of settled letters that retention would remove.

@@ -54,16 +54,20 @@ pub struct EditedLetters {
 }
 
 impl Desk {
-    /// The letters that a filter would have edited, whole; none where nothing is parked.
+    /// The letters that a filter would have edited, whole.
     ///
     /// # Errors
-    /// Nothing is named, more are selected than can be edited at once, or the database is away.
+    /// Nothing is named, a letter that is named does not exist, nothing parked is selected, more are selected than can be edited at once, or the database is away.
     pub async fn letters_to_edit(&self, filter: &Filter) -> Result<Vec<WholeLetter>, DeskError> {
         let filter = parked(filter, false)?;
+        self.named_letters(&filter.ids).await?;
         let most = i64::try_from(EDITS_MAX + 1).unwrap_or(i64::MAX);
         let letters = whole_page(&mut *self.postgres.pool.acquire().await?, &filter, None, most).await?;
         if letters.len() > EDITS_MAX {
             return Err(DeskError::Invalid { why: format!("more than {EDITS_MAX} are selected; edit them in parts") });
+        }
+        if letters.is_empty() {
+            return Err(super::nothing());
         }
         Ok(letters.into_iter().map(WholeLetter::from).collect())
     }

@@ -14,7 +14,9 @@ mod show;
 mod watch;
 
 pub use difference::{Difference, Mark};
-pub use discard::{DiscardLetters, DiscardedLetters, PruneLetters, PrunedLetters, SelectedLetters};
+pub use discard::{
+    DiscardLetters, DiscardedLetters, PruneLetters, PrunedLetters, RestoreLetters, RestoredLetters, SelectedLetters,
+};
 pub use edit::{DraftEdit, EDITS_MAX, EditLetters, EditedLetters};
 pub use look::{LetterGroup, LetterGroups, LetterMoney, LetterPage, ListLetters};
 pub use offer::{MendedGroup, Offer, OpenInPeriod};
@@ -31,8 +33,10 @@ pub use crate::store::letter_edits::EditLine;
 pub use crate::store::operator_log::LogLine;
 pub use crate::store::replays::{Progress, ReplayLine, ReplayPace};
 
-use super::DeskError;
+use super::{Desk, DeskError};
+use crate::domain::letter::LetterStatus;
 use crate::domain::operator::Operator;
+use crate::store::dead_letters::statuses;
 
 /// The parked letters that a request names; only those can be moved.
 ///
@@ -43,6 +47,27 @@ fn parked(filter: &Filter, all: bool) -> Result<Filter, DeskError> {
         return Err(DeskError::Invalid { why: "neither letters, nor a filter, nor all are named".to_owned() });
     }
     Ok(Filter { scope: Scope::Parked, ..filter.clone() })
+}
+
+impl Desk {
+    /// The states of letters that are named by their ids.
+    ///
+    /// # Errors
+    /// One of them does not exist, or the database is away.
+    pub async fn named_letters(&self, ids: &[String]) -> Result<Vec<(String, LetterStatus)>, DeskError> {
+        if ids.is_empty() {
+            return Ok(Vec::new());
+        }
+        let found = statuses(&mut *self.postgres.pool.acquire().await?, ids).await?;
+        let is_missing = |id: &&String| !found.iter().any(|(known, _)| known == *id);
+        let missing: Vec<String> = ids.iter().filter(is_missing).cloned().collect();
+        if missing.is_empty() { Ok(found) } else { Err(DeskError::NoLetters { ids: missing }) }
+    }
+}
+
+/// The error of an act whose selection is empty.
+fn nothing() -> DeskError {
+    DeskError::Missing { why: "nothing parked is selected; nothing was done".to_owned() }
 }
 
 /// # Errors

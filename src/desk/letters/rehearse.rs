@@ -85,8 +85,9 @@ impl Rehearsed {
 
 impl Desk {
     /// # Errors
-    /// The database is away, or its books cannot be read or change all the time.
+    /// A letter that is named does not exist, nothing is selected, the database is away, or its books cannot be read or change all the time.
     pub async fn rehearse_letters(&self, filter: &Filter) -> Result<Rehearsed, DeskError> {
+        self.named_letters(&filter.ids).await?;
         let mut run = Run::new(self).await?;
         let mut after = None;
         loop {
@@ -96,6 +97,9 @@ impl Desk {
             let messages: Vec<WaitingMessage> =
                 page.into_iter().map(|whole| waiting(&whole.letter, &whole.properties, whole.body)).collect();
             run.rehearse(&messages).await?;
+        }
+        if run.counted.letters == 0 {
+            return Err(super::nothing());
         }
         run.told(&self.postgres).await
     }

@@ -21,7 +21,8 @@ pub(super) fn remedy(whole: &Whole) -> (String, Vec<String>) {
     match letter.status.as_str() {
         "resolved" => return ("It is settled; nothing is to be done.".to_owned(), Vec::new()),
         "discarded" => {
-            return ("It was given up for good; if it comes again it is parked again.".to_owned(), Vec::new());
+            let cause = "It was given up; if it comes again it is parked again.";
+            return (cause.to_owned(), vec![format!("fis dlq restore {} --why WHY", letter.id)]);
         }
         "replaying" => {
             let cause = "Its turn in a running replay comes, or its event is held and comes back by itself.";

@@ -111,17 +111,18 @@ pub struct Replays {
 }
 
 impl Desk {
-    /// Freezes what the filter means now. Nothing runs yet; a selection of nothing is done at once.
+    /// Freezes what the filter means now. Nothing runs yet.
     ///
     /// # Errors
-    /// Nothing is named, the manner cannot be meant, or the database is away.
+    /// Nothing is named or selected, a letter that is named does not exist, the manner cannot be meant, or the database is away.
     pub async fn choose_letters(&self, request: &ChooseLetters) -> Result<ReplaySelection, DeskError> {
         let filter = parked(&request.filter, request.all)?;
+        self.named_letters(&filter.ids).await?;
         let ReplayPace { canary, rate, max_failures } = checked(request.manner)?;
         // A canary that fails is what it is for.
         let manner = ReplayPace { canary, rate, max_failures: max_failures.or(canary.then_some(0)) };
         let replay = choose(&self.postgres.pool, &filter, &request.operator, manner).await?;
-        self.selection(replay).await
+        self.selection(replay.ok_or_else(super::nothing)?).await
     }
 
     /// A replay as it was chosen.
@@ -140,9 +141,6 @@ impl Desk {
     pub async fn start_replay(&self, request: &StartReplay, watch: &Watch<'_>) -> Result<ReplayReport, DeskError> {
         let StartReplay { replay_id, confirmed, operator } = request;
         let (pool, replay) = (&self.postgres.pool, self.find_replay(*replay_id).await?);
-        if replay.letters == 0 {
-            return self.watch_replay(*replay_id, watch).await;
-        }
         if replay.state == ReplayState::Chosen && !confirmed {
             stop(pool, *replay_id, operator, "nobody has confirmed it").await?;
             let what = format!("replay {replay_id} books {} letters", replay.letters);

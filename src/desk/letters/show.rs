@@ -120,7 +120,7 @@ impl Desk {
     pub async fn show_letter(&self, id: &str) -> Result<LetterStory, DeskError> {
         let mut db = self.postgres.pool.acquire().await?;
         let Some(mut whole) = whole(&mut db, id).await? else {
-            return Err(DeskError::NotFound { what: "dead letter", name: id.to_owned() });
+            return Err(DeskError::NoLetters { ids: vec![id.to_owned()] });
         };
         let (history, edits) = (history(&mut db, id).await?, of_letter(&mut db, id).await?);
         let (cause, commands) = remedy(&whole);

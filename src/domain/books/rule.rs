@@ -77,6 +77,8 @@ pub enum Mapped {
 #[derive(Debug)]
 pub struct ReversalRequest {
     pub original: EventId,
+    /// The date that an operator has asked for.
+    pub asked_date: Option<NaiveDate>,
     /// The reversal's own date, used where the original's period is closed.
     pub own_date: NaiveDate,
     pub description: Option<String>,
@@ -123,7 +125,13 @@ impl Rule {
                     Failure::new(Reason::RuleFailed, format!("rule `{}`: the event to reverse {error}", self.name))
                 })?;
                 let description = description.as_ref().map(|template| self.text(template, scope)).transpose()?;
-                Ok(Mapped::Reversal(ReversalRequest { original, own_date, description, rule: self.name.clone() }))
+                Ok(Mapped::Reversal(ReversalRequest {
+                    original,
+                    asked_date: None,
+                    own_date,
+                    description,
+                    rule: self.name.clone(),
+                }))
             }
             Action::Post(post) => {
                 let date = self.date(post.date.as_ref(), scope, event, books, received_at)?;

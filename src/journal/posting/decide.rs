@@ -154,7 +154,9 @@ pub(super) fn reverse(
     for line in &original.lines {
         books.open_account(line.account.as_str())?;
     }
-    let (date, own_date) = if books.calendar.is_open(original.accounting_date) {
+    let (date, own_date) = if let Some(asked) = request.asked_date {
+        (books.calendar.open_date(asked)?, None)
+    } else if books.calendar.is_open(original.accounting_date) {
         (original.accounting_date, None)
     } else {
         let posting_date = books.calendar.posting_date(request.own_date).map_err(|mut failure| {

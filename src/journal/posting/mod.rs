@@ -47,5 +47,5 @@ pub use post::{PostError, Rehearsal, post, rehearse};
 pub use prepare::{Heads, PreparedBatch, prepare};
 pub use prepared::{PreparedError, post_prepared, post_step_ahead};
 pub use received::{Arrival, Counts, Reception};
-pub use revert::{RevertError, revert};
+pub use revert::{Reverse, Reversed, RevertError, rehearse_revert, revert};
 pub use verdict::Verdict;

@@ -1,14 +1,14 @@
 //! A reversal by hand: an entry's id enters, its mirror leaves, posted like any other entry: under the tenant's lock, in the
 //! chain, on the feed. An operator can reverse an entry once, and can reverse that reversal; nothing is ever removed.
 
-use chrono::{DateTime, Utc};
+use chrono::{DateTime, NaiveDate, Utc};
 use sqlx::{PgConnection, PgPool};
 
 use super::decide::{append, reverse};
 use super::plan::{LedgerView, Plan};
 use crate::domain::books::{Books, ReversalRequest};
 use crate::domain::canonical::payload_hash;
-use crate::domain::chain::Provenance;
+use crate::domain::chain::{ChainedEntry, Provenance};
 use crate::domain::disposition::{Failure, Reason};
 use crate::domain::ids::{EventId, EventType, TenantId};
 use crate::domain::json;
@@ -31,6 +31,8 @@ pub enum RevertError {
     NoTenant(String),
     #[error("there is no entry {0}")]
     NoEntry(String),
+    #[error("the date of the reversal")]
+    OtherDate,
     #[error(transparent)]
     Refused(#[from] Failure),
     #[error(transparent)]
@@ -39,31 +41,77 @@ pub enum RevertError {
     Sql(#[from] sqlx::Error),
 }
 
-/// Posts the mirror of entry `seq`, with who did it and why.
+/// The wish to reverse an entry.
+#[derive(Debug)]
+pub struct Reverse<'a> {
+    pub tenant: &'a TenantId,
+    pub seq: i64,
+    /// None: the entry's own date where its period is open, else today.
+    pub date: Option<NaiveDate>,
+    pub operator: &'a Operator,
+}
+
+/// The mirror of an entry, and what it was made of.
+#[derive(Debug)]
+pub struct Reversed {
+    pub receipt: Receipt,
+    pub entry: ChainedEntry,
+    pub original_date: NaiveDate,
+    /// The day of the act, in the tenant's zone.
+    pub today: NaiveDate,
+}
+
+/// Posts the mirror of an entry, with who did it and why.
 ///
 /// # Errors
-/// There is no such entry, it is reversed already, or the books do not allow it now. Nothing is written then.
-pub async fn revert(pool: &PgPool, tenant: &TenantId, seq: i64, operator: &Operator) -> Result<Receipt, RevertError> {
-    let (by, why) = (operator.by(), operator.why());
+/// There is no such entry, it is reversed already, or the books do not allow it now; or the date is no longer the one that was `shown`. Nothing is
+/// written then.
+pub async fn revert(pool: &PgPool, asked: &Reverse<'_>, shown: Option<NaiveDate>) -> Result<Reversed, RevertError> {
     let mut transaction = pool.begin().await?;
-    let mut heads = store::heads::lock_heads(&mut transaction, &[tenant.as_str()]).await?;
-    let Some(head) = heads.remove(tenant) else {
+    let reversed = post(&mut transaction, asked).await?;
+    if shown.is_some_and(|shown| shown != reversed.entry.accounting_date) {
+        return Err(RevertError::OtherDate);
+    }
+    transaction.commit().await?;
+    Ok(reversed)
+}
+
+/// Posts the mirror of an entry and takes it back: what [`revert`] would do now.
+///
+/// # Errors
+/// Those of [`revert`].
+pub async fn rehearse_revert(pool: &PgPool, asked: &Reverse<'_>) -> Result<Reversed, RevertError> {
+    let mut transaction = pool.begin().await?;
+    let reversed = post(&mut transaction, asked).await?;
+    transaction.rollback().await?;
+    Ok(reversed)
+}
+
+async fn post(transaction: &mut PgConnection, asked: &Reverse<'_>) -> Result<Reversed, RevertError> {
+    let Reverse { tenant, seq, date, operator } = asked;
+    let (seq, by, why) = (*seq, operator.by(), operator.why());
+    let mut heads = store::heads::lock_heads(&mut *transaction, &[tenant.as_str()]).await?;
+    let Some(head) = heads.remove(*tenant) else {
         return Err(RevertError::NoTenant(tenant.to_string()));
     };
     // Behind the lock: entries are posted in the order of their places.
     let now = time::now();
-    let books = books_in_force(&mut transaction, tenant, head.books_version).await?;
+    let books = books_in_force(&mut *transaction, tenant, head.books_version).await?;
     let entry_id = crate::domain::ids::entry_id(tenant, seq);
-    let Some(original) = known::event_at(&mut transaction, tenant, seq).await? else {
+    let Some(original) = known::event_at(&mut *transaction, tenant, seq).await? else {
         return Err(RevertError::NoEntry(entry_id));
     };
-    let originals = known::find_originals(&mut transaction, &[(tenant.clone(), original.clone())]).await?;
+    let key = ((*tenant).clone(), original.clone());
+    let originals = known::find_originals(&mut *transaction, std::slice::from_ref(&key)).await?;
+    let original_date = originals.get(&key).map(|original| original.accounting_date).unwrap_or_default();
     let mut known = LedgerView { originals, ..LedgerView::default() };
-    known.heads.insert(tenant.clone(), head.chain);
+    known.heads.insert((*tenant).clone(), head.chain);
+    let today = books.calendar.local_date(now);
 
     let request = ReversalRequest {
         original,
-        own_date: books.calendar.local_date(now),
+        asked_date: *date,
+        own_date: today,
         description: Some(format!("Reversal of {entry_id} by {by}: {why}")),
         rule: RULE.to_owned(),
     };
@@ -71,11 +119,11 @@ pub async fn revert(pool: &PgPool, tenant: &TenantId, seq: i64, operator: &Opera
     let (entry, _, reverses) = reverse(tenant, request, &books, &known)?;
     let mut plan = Plan::default();
     let receipt = append(origin, entry, reverses, None, &mut known, &mut plan, now);
-    plan.write(&known.heads, &Totals::default())?.run(&mut transaction).await?;
+    plan.write(&known.heads, &Totals::default())?.run(&mut *transaction).await?;
     let done = format!("reversed {entry_id} by {}", receipt.entry_id);
-    store::operator_log::record(&mut transaction, LetterAct::Revert, operator, &done).await?;
-    transaction.commit().await?;
-    Ok(receipt)
+    store::operator_log::record(transaction, LetterAct::Revert, operator, &done).await?;
+    let Some(entry) = plan.entries.pop() else { unreachable!("the entry was appended to the plan above") };
+    Ok(Reversed { receipt, entry, original_date, today })
 }
 
 async fn books_in_force(db: &mut PgConnection, tenant: &TenantId, version: i32) -> Result<Books, RevertError> {

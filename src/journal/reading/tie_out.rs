@@ -68,6 +68,15 @@ pub struct TieOut {
 }
 
 impl TieOut {
+    /// Adds another day to the sums.
+    pub fn plus(&mut self, day: &Self) {
+        for (mine, other) in [(&mut self.counted, &day.counted), (&mut self.found, &day.found)] {
+            for (outcome, sum) in other {
+                mine.entry(*outcome).or_default().plus(sum);
+            }
+        }
+    }
+
     /// The sum of everything that came in.
     #[must_use]
     pub fn received(&self) -> Sum {

@@ -8,8 +8,9 @@ const SHORT_NAMES: [(&str, &str); 4] = [
     ("FIS_DATABASE_URL", "database.url"),
     ("FIS_HTTP_ADDR", "http.addr"),
 ];
-/// Variables of ours that are no settings: the file's path, a test's crash point or deliberate bug, who is at the keyboard. `FIS_DEV_…` belongs to `./dev`.
-const NOT_SETTINGS: [&str; 4] = ["FIS_CONFIG", "FIS_FAILPOINT", "FIS_MUTANT", "FIS_OPERATOR"];
+/// Variables of ours that are no settings: the file's path, a test's crash point or deliberate bug, who is at the keyboard, whose
+/// ledger is meant. `FIS_DEV_…` belongs to `./dev`.
+const NOT_SETTINGS: [&str; 5] = ["FIS_CONFIG", "FIS_FAILPOINT", "FIS_MUTANT", "FIS_OPERATOR", "FIS_TENANT"];
 
 /// The meaning of a variable's name.
 #[derive(Debug, PartialEq, Eq)]

@@ -222,6 +222,17 @@ pub async fn lock_chosen(db: &mut PgConnection, filter: &Filter) -> Result<Vec<S
     rows.iter().map(|row| row.try_get("id")).collect()
 }
 
+/// The states of these letters, in id order; one that does not exist is left out.
+///
+/// # Errors
+/// The database is away.
+pub async fn statuses(db: &mut PgConnection, ids: &[String]) -> Result<Vec<(String, LetterStatus)>, sqlx::Error> {
+    sqlx::query_as("select id, status from fis_dead_letter where id = any($1) order by id")
+        .bind(ids)
+        .fetch_all(db)
+        .await
+}
+
 /// The number of settled letters that retention would remove.
 ///
 /// # Errors

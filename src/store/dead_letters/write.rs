@@ -341,7 +341,17 @@ pub async fn park_again(db: &mut PgConnection, ids: &[&str]) -> Result<Vec<i64>,
     Ok(replays.into_iter().flatten().collect())
 }
 
-/// Gives letters up for good.
+/// Parks discarded letters again, locked in id order, as the postings lock them; returns how many.
+///
+/// # Errors
+/// The database is away.
+pub async fn restore(db: &mut PgConnection, ids: &[String]) -> Result<u64, sqlx::Error> {
+    let restored = "with chosen as (select id from fis_dead_letter where id = any($1) and status = 'discarded' order by id for update)
+                    update fis_dead_letter d set status = 'parked', settled_at = null from chosen where d.id = chosen.id";
+    Ok(sqlx::query(restored).bind(ids).execute(db).await?.rows_affected())
+}
+
+/// Gives letters up.
 ///
 /// # Errors
 /// The database is away, or one of them is not parked.

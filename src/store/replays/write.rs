@@ -132,21 +132,12 @@ pub async fn freeze_edited(db: &mut PgConnection, replay: i64, edits: &[StoredEd
     Ok(())
 }
 
-/// Writes down how many letters were selected; a selection of nothing is done at once.
+/// Writes down how many letters were selected.
 ///
 /// # Errors
 /// The database is away.
 pub async fn set_letters(db: &mut PgConnection, replay: i64, letters: i64) -> Result<(), sqlx::Error> {
-    sqlx::query(
-        "update fis_replay
-            set letters = $2::bigint, state = case when $2 = 0 then 'done' else state end,
-                ended_at = case when $2 = 0 then now() end
-          where id = $1",
-    )
-    .bind(replay)
-    .bind(letters)
-    .execute(db)
-    .await?;
+    sqlx::query("update fis_replay set letters = $2 where id = $1").bind(replay).bind(letters).execute(db).await?;
     Ok(())
 }
 

@@ -105,7 +105,7 @@ async fn exactly_what_was_seen_is_replayed_and_not_what_came_meanwhile() {
     park(&world, &bad("seen", 3)).await;
     let filter = Filter { scope: Scope::Parked, reason: Some("unknown_account".to_owned()), ..Filter::default() };
     let who = Operator::new("anna", "test", Through::CommandLine).unwrap();
-    let replay = choose(&world.pool, &filter, &who, ReplayPace::default()).await.unwrap();
+    let replay = choose(&world.pool, &filter, &who, ReplayPace::default()).await.unwrap().unwrap();
     park(&world, &bad("later", 2)).await;
     world.apply_books(&mended()).await;
     assert_eq!(world.count(ENTRIES).await, 0, "nobody has confirmed it");
