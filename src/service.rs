@@ -26,7 +26,7 @@ use crate::platform::amqp::management::Management;
 use crate::platform::amqp::topology::{Topology, TopologyError, is_lossy, report};
 use crate::platform::amqp::{AmqpError, Connection, address};
 use crate::platform::config::Config;
-use crate::platform::health::{Health, Part};
+use crate::platform::health::{Health, Part, Servers};
 use crate::platform::metrics;
 use crate::platform::postgres::{self, Postgres, PostgresError, Work};
 use crate::platform::redis::{Redis, RedisError};
@@ -68,7 +68,9 @@ pub enum ServiceError {
 /// # Errors
 /// The start is refused, or a task ended early.
 pub async fn run(config: Config, once: bool, stop: CancellationToken) -> Result<(), ServiceError> {
-    let health = Health::default();
+    let servers = servers(&config)?;
+    say_start(&config, &servers);
+    let health = Health::of(servers);
     let mut tasks = Tasks::default();
     if !once {
         let addr = config.http.addr.clone();
@@ -97,6 +99,30 @@ pub async fn run(config: Config, once: bool, stop: CancellationToken) -> Result<
     let ended = tasks.watch(&stop).await;
     tasks.drain(Duration::from_secs(config.service.stop_seconds)).await;
     ended
+}
+
+/// The servers of a configuration, as people know them.
+fn servers(config: &Config) -> Result<Servers, ServiceError> {
+    Ok(Servers {
+        postgres: Postgres::new(&config.database)?.address,
+        redis: Redis::new(&config.redis)?.address,
+        broker: address::server(&config.amqp, &address::parse(&config.amqp)?),
+    })
+}
+
+/// The first lines of a log: what runs, with which settings, against which servers. No value of a setting is among them but addresses.
+fn say_start(config: &Config, servers: &Servers) {
+    let version = env!("CARGO_PKG_VERSION");
+    tracing::info!(version, "fis {version} starts; {}", config.sources);
+    let Servers { postgres, redis, broker } = servers;
+    let http = &config.http.addr;
+    tracing::info!(
+        postgres.address = postgres.place,
+        rabbitmq.address = broker.place,
+        redis.address = redis.place,
+        http.address = http,
+        "{postgres}, {broker}, {redis}; HTTP on {http}"
+    );
 }
 
 /// The parts that the tasks share.
@@ -133,11 +159,11 @@ async fn prepare(
         match check_database(&postgres, &books).await {
             Ok(ledger) => break ledger,
             Err(
-                ServiceError::Postgres(PostgresError::Sql(error))
+                ServiceError::Postgres(PostgresError::Sql(error) | PostgresError::Unreachable { error, .. })
                 | ServiceError::Schema(SchemaError::Sql(error))
                 | ServiceError::Books(BooksError::Sql(error)),
             ) if !postgres::needs_a_person(&error) => {
-                health.away(Part::Postgres, &error.to_string());
+                health.away(Part::Postgres, &postgres::error_text(&error));
             }
             Err(error) => return Err(error),
         }
@@ -156,7 +182,7 @@ async fn prepare(
         match checked {
             Ok(left_over) => break left_over,
             Err(ServiceError::Amqp(error)) if !error.needs_a_person() => {
-                health.away(Part::BrokerIn, &error.to_string());
+                health.away(Part::BrokerIn, &error.why());
             }
             Err(error) => return Err(error),
         }
@@ -181,6 +207,7 @@ async fn prepare(
 
 /// Refuses a database of another version; warns of one that may forget what it has committed. Returns which ledger it is.
 async fn check_database(postgres: &Postgres, books: &BooksShelf) -> Result<String, ServiceError> {
+    postgres.reach().await?;
     schema::check_version(postgres).await?;
     for setting in postgres.unsafe_settings().await.map_err(PostgresError::from)? {
         tracing::warn!(
@@ -281,6 +308,9 @@ fn start(config: &Config, parts: &Parts, tasks: &mut Tasks) {
     // Behind whatever still writes to the log when it is told to stop.
     let (stop, sealed) = (tasks.then.clone(), edges.clone());
     tasks.spawn("seal", async move { loops::seal_log(&sealed, &stop).await });
+    // Behind whatever still rejects when it is told to stop.
+    let (stop, told) = (tasks.then.clone(), Arc::clone(&pipeline));
+    tasks.spawn("rejections", async move { loops::tell_rejections(&told, &stop).await });
     let (stop, posted, road) = (tasks.first.clone(), edges, pipeline);
     tasks.spawn("inbox", async move { loops::inbox(&posted, &road, &stop).await });
     let (stop, config, parts) = (tasks.first.clone(), config.clone(), parts.clone());

@@ -51,6 +51,7 @@ impl Desk {
     /// The database is away, or of another version.
     pub async fn open(config: &Config) -> Result<Self, DeskError> {
         let postgres = Postgres::new(&config.database)?;
+        postgres.reach().await?;
         schema::check_version(&postgres).await?;
         Ok(Self { config: config.clone(), postgres })
     }

@@ -3,7 +3,7 @@
 use sqlx::migrate::Migrator;
 use sqlx::{PgPool, Row};
 
-use crate::platform::postgres::Postgres;
+use crate::platform::postgres::{Postgres, error_text};
 
 static MIGRATOR: Migrator = sqlx::migrate!();
 /// The grants to the roles of ops/roles.sql, table by table (ADR 43).
@@ -17,10 +17,17 @@ pub enum SchemaError {
     Ahead { found: i64, needed: i64 },
     #[error("migration {version} was changed after it ran here: this database does not belong to this program")]
     Changed { version: i64 },
-    #[error("the database does not answer")]
-    Sql(#[from] sqlx::Error),
+    // Not as its source: whoever prints the causes, too, would say everything twice.
+    #[error("PostgreSQL {}", error_text(.0))]
+    Sql(sqlx::Error),
     #[error("a migration failed")]
     Migrate(#[from] sqlx::migrate::MigrateError),
+}
+
+impl From<sqlx::Error> for SchemaError {
+    fn from(error: sqlx::Error) -> Self {
+        Self::Sql(error)
+    }
 }
 
 /// Brings the database to this program's version, and the rights of its roles up to date; returns the versions before and after.
