@@ -82,7 +82,7 @@ fn not_confirmed(answer: Option<bool>) -> ExitCode {
 }
 
 /// `1,234.50 EUR + 10.00 USD`, and how many name no amount.
-fn money_text(LetterMoney(money): &LetterMoney) -> String {
+pub(super) fn money_text(LetterMoney(money): &LetterMoney) -> String {
     let mut parts: Vec<String> = money
         .iter()
         .filter_map(|(currency, _, amount)| Some(format!("{} {}", amount.as_ref()?, currency.as_ref()?)))
@@ -95,7 +95,7 @@ fn money_text(LetterMoney(money): &LetterMoney) -> String {
 }
 
 /// How many columns there are; files and pipes get a generous line.
-fn columns() -> usize {
+pub(super) fn columns() -> usize {
     let asked = std::env::var("COLUMNS").ok().and_then(|text| text.parse().ok());
     let term = console::Term::stdout();
     let found = term.size_checked().map(|(_, columns)| usize::from(columns));
@@ -109,7 +109,7 @@ fn as_in(what: &str, example: &str) -> String {
 
 /// Breaks a text between words where the line would be too long, and begins the next one below it. A word that is too long for
 /// any line is left to the terminal, so that it can be copied.
-fn hanging(text: &str, indent: usize, width: usize) -> String {
+pub(super) fn hanging(text: &str, indent: usize, width: usize) -> String {
     let (mut broken, mut column) = (String::with_capacity(text.len()), indent);
     for (place, word) in text.split(' ').enumerate() {
         let length = word.chars().count();
@@ -129,7 +129,11 @@ fn hanging(text: &str, indent: usize, width: usize) -> String {
 
 /// `5s`, `12m`, `3h`, `2d`.
 fn age(now: DateTime<Utc>, then: DateTime<Utc>) -> String {
-    let seconds = (now - then).num_seconds().max(0);
+    age_text((now - then).num_seconds())
+}
+
+pub(super) fn age_text(seconds: i64) -> String {
+    let seconds = seconds.max(0);
     match seconds {
         0..60 => format!("{seconds}s"),
         60..3600 => format!("{}m", seconds / 60),

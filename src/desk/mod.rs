@@ -18,6 +18,7 @@ pub mod preview;
 pub mod publish;
 pub mod receipts;
 pub mod reversal;
+pub mod setup;
 pub mod status;
 pub mod tie_out;
 pub mod topology;

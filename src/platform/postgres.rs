@@ -75,6 +75,26 @@ pub enum PostgresError {
     Sql(sqlx::Error),
 }
 
+impl PostgresError {
+    /// What goes on after the server's name: the server and the address are left out.
+    #[must_use]
+    pub fn why(&self) -> String {
+        match self {
+            Self::Url => self.to_string(),
+            Self::Unreachable { error, .. } | Self::Sql(error) => error_text(error),
+        }
+    }
+
+    /// A wrong password, role or database name: waiting will not mend it.
+    #[must_use]
+    pub fn needs_a_person(&self) -> bool {
+        match self {
+            Self::Url => true,
+            Self::Unreachable { error, .. } | Self::Sql(error) => needs_a_person(error),
+        }
+    }
+}
+
 impl From<sqlx::Error> for PostgresError {
     fn from(error: sqlx::Error) -> Self {
         Self::Sql(error)

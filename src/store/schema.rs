@@ -88,6 +88,8 @@ async fn version(pool: &PgPool) -> Result<i64, sqlx::Error> {
     sqlx::query_scalar("select coalesce(max(version), 0) from _sqlx_migrations where success").fetch_one(pool).await
 }
 
-fn needed_version() -> i64 {
+/// The version that this program needs.
+#[must_use]
+pub fn needed_version() -> i64 {
     MIGRATOR.iter().map(|migration| migration.version).max().unwrap_or(0)
 }
