@@ -311,11 +311,10 @@ async fn check_topology(
 
 /// Where one command mends everything, the objects by name and that command; else all that is to be known of each.
 fn lossy_text(findings: &[Finding]) -> String {
-    let lossy: Vec<&Finding> = findings.iter().filter(|finding| finding.severity == Severity::Lossy).collect();
-    if lossy.iter().any(|finding| finding.remedy != APPLY) {
+    if findings.iter().any(|finding| finding.remedy != APPLY || finding.severity != Severity::Lossy) {
         return report(findings);
     }
-    let missing: Vec<&str> = lossy.iter().map(|finding| finding.object.as_str()).collect();
+    let missing: Vec<&str> = findings.iter().map(|finding| finding.object.as_str()).collect();
     format!(
         "missing: {}\nrun `fis setup`, or `fis topology apply`; `fis topology check` tells more",
         missing.join(", ")

@@ -61,13 +61,15 @@ impl Setup {
 
 /// Counts what was made; true where nothing differs.
 fn told(applied: &[Applied]) -> bool {
-    let made = applied.iter().filter(|one| matches!(one.outcome, Outcome::Created | Outcome::Bound)).count();
+    let count = |wanted: fn(&Outcome) -> bool| applied.iter().filter(|one| wanted(&one.outcome)).count();
+    let made = count(|outcome| matches!(outcome, Outcome::Created));
+    let present = count(|outcome| matches!(outcome, Outcome::Present));
     let differs: Vec<&str> = applied
         .iter()
         .filter(|one| matches!(one.outcome, Outcome::Differs { .. } | Outcome::Kept))
         .map(|one| one.object.as_str())
         .collect();
-    println!("broker    {made} of {} objects made, the others were there", applied.len());
+    println!("broker    {made} exchanges and queues made, {present} were there already");
     for object in &differs {
         println!("broker    FAILED: {object} differs; `fis topology check` tells how to mend it");
     }

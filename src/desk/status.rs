@@ -209,7 +209,8 @@ pub async fn status(config: &Config) -> Result<Status, DeskError> {
         tenants: overview.map(|all| all.tenants),
         breaker: breaker(ready.as_ref()),
     };
-    verdict::judge(&mut status, ready.is_some());
+    let here = ready.as_ref().map(|ready| ready.get("ready").is_some_and(|ready| ready == true));
+    verdict::judge(&mut status, here);
     Ok(status)
 }
 

@@ -15,7 +15,7 @@ const WORK: Work = Work::of("service.instance");
 /// The interval of the heartbeat; `fis status` calls an instance silent after three of them.
 const BEAT: Duration = Duration::from_secs(5);
 /// The interval at which it is seen whether the instance has become ready or relays: that is written at once.
-const LOOK: Duration = Duration::from_secs(1);
+const LOOK: Duration = Duration::from_millis(200);
 /// The longest wait for the goodbye.
 const GOODBYE: Duration = Duration::from_secs(1);
 

@@ -11,7 +11,7 @@ const RIGHTS: &str = include_str!("rights.sql");
 
 #[derive(Debug, thiserror::Error)]
 pub enum SchemaError {
-    #[error("the database is at version {found}, this program needs {needed}: run `fis migrate`")]
+    #[error("the database is at version {found}, this program needs {needed}: run {}", remedy(*.found))]
     Behind { found: i64, needed: i64 },
     #[error("the database is at version {found}, newer than this program, which knows {needed}: run a newer fis")]
     Ahead { found: i64, needed: i64 },
@@ -28,6 +28,11 @@ impl From<sqlx::Error> for SchemaError {
     fn from(error: sqlx::Error) -> Self {
         Self::Sql(error)
     }
+}
+
+/// An empty database belongs to somebody who begins.
+fn remedy(found: i64) -> &'static str {
+    if found == 0 { "`fis setup`, or `fis migrate`" } else { "`fis migrate`" }
 }
 
 /// Brings the database to this program's version, and the rights of its roles up to date; returns the versions before and after.

@@ -5,13 +5,16 @@ use chrono::{DateTime, Utc};
 
 use super::{Breaker, InstanceStatus, ServerState, ServerStatus, Status};
 
+/// An instance that is younger may still be starting.
+const START_SECONDS: i64 = 10;
 /// The age from which announcements should have left long ago.
 const OUTBOX_OLD_SECONDS: i64 = 60;
 
-/// Fills verdict, advice and `degraded`. The first trouble that explains the others is told.
-pub(super) fn judge(status: &mut Status, answers_here: bool) {
-    let judged = of_servers(status)
-        .or_else(|| of_instances(status, answers_here))
+/// Fills verdict, advice and `degraded`. The first trouble that explains the others is told. `here` is whether the service at `http.addr` is ready, where
+/// one answers: its row may be a heartbeat old.
+pub(super) fn judge(status: &mut Status, here: Option<bool>) {
+    let judged = of_servers(status, here)
+        .or_else(|| of_instances(status, here))
         .or_else(|| of_relay(status))
         .map(|(verdict, advice)| (true, verdict, advice));
     let (degraded, verdict, advice) = judged.unwrap_or_else(|| of_work(status));
@@ -20,22 +23,29 @@ pub(super) fn judge(status: &mut Status, answers_here: bool) {
 
 type Told = (String, String);
 
-fn of_servers(status: &Status) -> Option<Told> {
+fn of_servers(status: &Status, here: Option<bool>) -> Option<Told> {
     let ill: Vec<&ServerStatus> = status.servers.iter().filter(|server| server.state != ServerState::Ok).collect();
     let first = ill.first()?;
     let names: Vec<&str> = ill.iter().map(|server| server.name).collect();
     let verdict = match (first.state, names.as_slice()) {
-        (ServerState::NotSetUp, [_]) => format!("fis is not set up: {}.", why(first)),
+        _ if ill.iter().all(|server| server.state == ServerState::NotSetUp) => {
+            format!("fis is not set up: {}.", why(first))
+        }
         (ServerState::Refuses, [name]) => format!("{name} does not let fis in."),
         (_, [name]) => format!("{name} does not answer."),
         (_, [rest @ .., last]) => format!("{} and {last} cannot be used.", rest.join(", ")),
         (_, []) => return None,
     };
-    let advice: Vec<String> = ill.iter().map(|server| advice_for(status, server)).collect();
+    let is_served = has_instance(status, here);
+    let mut advice: Vec<String> = ill.iter().map(|server| advice_for(status, server, is_served)).collect();
+    advice.dedup();
+    if is_served == Some(false) {
+        advice.push("No fis service is running: start it with `fis run`.".to_owned());
+    }
     Some((verdict, advice.join("\n")))
 }
 
-fn advice_for(status: &Status, server: &ServerStatus) -> String {
+fn advice_for(status: &Status, server: &ServerStatus, is_served: Option<bool>) -> String {
     let (name, address) = (server.name, &server.address);
     let since = server.since.map(|since| format!(" since {}", clock(since, status.at))).unwrap_or_default();
     match server.state {
@@ -43,9 +53,16 @@ fn advice_for(status: &Status, server: &ServerStatus) -> String {
         ServerState::Refuses => format!("{name} {address} {}. Mend the setting or the server.", why(server)),
         ServerState::Ok | ServerState::Silent => {
             let safe = nothing_lost(status, name);
-            format!("{name} {address} does not answer{since}. {safe} Start {name}; nothing else to do.")
+            let rest = if is_served == Some(false) { "." } else { "; nothing else to do." };
+            format!("{name} {address} does not answer{since}. {safe} Start {name}{rest}")
         }
     }
+}
+
+/// Tells whether a service runs; None where nobody can tell.
+fn has_instance(status: &Status, here: Option<bool>) -> Option<bool> {
+    let is_alive = |instances: &Vec<InstanceStatus>| instances.iter().any(|instance| instance.alive);
+    if here.is_some() { Some(true) } else { status.instances.as_ref().map(is_alive) }
 }
 
 /// The events that wait, in the words of whoever fears for them.
@@ -66,15 +83,20 @@ fn nothing_lost(status: &Status, name: &str) -> String {
     }
 }
 
-fn of_instances(status: &Status, answers_here: bool) -> Option<Told> {
+fn of_instances(status: &Status, here: Option<bool>) -> Option<Told> {
     let instances = status.instances.as_deref().unwrap_or_default();
     let alive: Vec<&InstanceStatus> = instances.iter().filter(|instance| instance.alive).collect();
-    if alive.is_empty() && !answers_here {
+    if alive.is_empty() && here.is_none() {
         let safe = waiting(status).map(|count| format!(" Nothing is lost: {} in the broker.", wait(count, "event")));
         let advice = format!("Start the service with `fis run`.{}", safe.unwrap_or_default());
         return Some(("Nobody takes events: no fis service is running.".to_owned(), advice));
     }
-    if status.breaker == Breaker::Open || (!alive.is_empty() && !alive.iter().any(|instance| instance.ready)) {
+    let is_starting = |instance: &&InstanceStatus| instance.running_seconds < START_SECONDS;
+    if here.is_none() && status.breaker != Breaker::Open && alive.iter().all(is_starting) {
+        return None;
+    }
+    let is_any_ready = here == Some(true) || alive.iter().any(|instance| instance.ready);
+    if status.breaker == Breaker::Open || !is_any_ready {
         let advice = "Look at `/readyz` and at the log of the service: they name the part that is missing.";
         return Some(("fis runs, but it is not ready.".to_owned(), advice.to_owned()));
     }
