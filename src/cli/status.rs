@@ -28,7 +28,7 @@ pub struct Status {
 impl Status {
     pub async fn run(self, config: &Config) -> anyhow::Result<ExitCode> {
         loop {
-            let status = status::status(config).await?;
+            let status = Box::pin(status::status(config)).await?;
             let code = if status.degraded { ExitCode::FAILURE } else { ExitCode::SUCCESS };
             if self.json {
                 super::print_json(&status)?;

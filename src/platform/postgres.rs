@@ -69,7 +69,7 @@ pub enum PostgresError {
     #[error("setting `database.url` must be a PostgreSQL URL such as postgres://user:password@host:5432/fis")]
     Url,
     #[error("{}", address.sentence(&error_text(error)))]
-    Unreachable { address: ServerAddress, error: sqlx::Error },
+    Unreachable { address: Box<ServerAddress>, error: sqlx::Error },
     // Not as its source: whoever prints the causes, too, would say everything twice.
     #[error("PostgreSQL {}", error_text(.0))]
     Sql(sqlx::Error),
@@ -220,7 +220,9 @@ impl Postgres {
     /// # Errors
     /// PostgreSQL cannot be reached, or does not let this role in; the error names address and reason.
     pub async fn reach(&self) -> Result<(), PostgresError> {
-        self.connect().await.map_err(|error| PostgresError::Unreachable { address: self.address.clone(), error })
+        self.connect()
+            .await
+            .map_err(|error| PostgresError::Unreachable { address: Box::new(self.address.clone()), error })
     }
 
     async fn connect(&self) -> Result<(), sqlx::Error> {

@@ -121,7 +121,7 @@ impl Connection {
             }
         };
         Err(AmqpError::Unreachable {
-            address: address::server(config, &addresses),
+            address: Box::new(address::server(config, &addresses)),
             why,
             // One node may be starting or shut out; as long as another merely does not answer, waiting may help.
             is_hopeless: tried.iter().all(|(_, refusal)| refusal.is_hopeless),

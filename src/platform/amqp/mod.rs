@@ -44,7 +44,7 @@ pub enum AmqpError {
     ManagementUrl { reason: String },
     /// No address takes us. `why` is the predicate of a sentence about the server, `is_hopeless` that waiting will not mend it.
     #[error("{}", address.sentence(why))]
-    Unreachable { address: ServerAddress, why: String, is_hopeless: bool },
+    Unreachable { address: Box<ServerAddress>, why: String, is_hopeless: bool },
     #[error("RabbitMQ did not answer within {milliseconds} ms while trying to {what}")]
     Timeout { what: &'static str, milliseconds: u64 },
     #[error("RabbitMQ cancelled the consumer of {queue}")]
