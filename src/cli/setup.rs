@@ -18,8 +18,8 @@ pub struct Setup {
 impl Setup {
     pub async fn run(self, config: &Config) -> anyhow::Result<ExitCode> {
         let SetupTargets { postgres, broker, vhost } = setup::targets(config)?;
-        println!("{postgres} ({}): tables", postgres.origin);
-        println!("{broker} ({}): exchanges and queues in {vhost}", broker.origin);
+        println!("tables in {postgres}");
+        println!("exchanges and queues in {vhost} of {broker}");
         let nobody = "nobody is at the terminal to confirm it: give --yes";
         if !self.yes && !confirmed("Make what is missing?", nobody, "nothing was done")? {
             return Ok(ExitCode::from(NOT_CONFIRMED));

@@ -110,7 +110,7 @@ pub fn error_text(error: &sqlx::Error) -> String {
         sqlx::Error::PoolClosed => "is no longer asked: the pool is closed".to_owned(),
         sqlx::Error::Tls(error) => format!("cannot be reached by TLS: {error}"),
         error => match error.as_database_error() {
-            Some(database) => format!("says: {} ({})", database.message(), database.code().unwrap_or_default()),
+            Some(database) => format!("says: {}, SQLSTATE {}", database.message(), database.code().unwrap_or_default()),
             None => format!("gave an answer that cannot be used: {error}"),
         },
     }

@@ -83,7 +83,7 @@ async fn every_part_that_answers_is_shown_although_a_server_does_not() {
         assert_eq!(first_line(&said), format!("{name} does not answer."));
         // Whoever cannot tell whether a service runs does not say that none does.
         let text = said.stdout.split_whitespace().collect::<Vec<_>>().join(" ");
-        let last = if name == "PostgreSQL" { "nothing else to do." } else { "start it with `fis run`." };
+        let last = if name == "PostgreSQL" { "Nothing else to do." } else { "start it with `fis run`." };
         assert!(text.ends_with(last), "{text}");
         assert_eq!(said.stdout.matches("answers").count(), 2, "the two others: {said:?}");
         assert!(!said.all().contains("tops3cret"), "{said:?}");

@@ -36,16 +36,19 @@ fn of_servers(status: &Status, here: Option<bool>) -> Option<Told> {
         (_, [rest @ .., last]) => format!("{} and {last} cannot be used.", rest.join(", ")),
         (_, []) => return None,
     };
-    let is_served = has_instance(status, here);
-    let mut advice: Vec<String> = ill.iter().map(|server| advice_for(status, server, is_served)).collect();
+    let mut advice: Vec<String> = ill.iter().map(|server| advice_for(status, server)).collect();
     advice.dedup();
-    if is_served == Some(false) {
-        advice.push("No fis service is running: start it with `fis run`.".to_owned());
+    let is_waiting = ill.iter().all(|server| server.state == ServerState::Silent);
+    match has_instance(status, here) {
+        Some(false) => advice.push("No fis service is running: start it with `fis run`.".to_owned()),
+        Some(true) | None if is_waiting => advice.push("Nothing else to do.".to_owned()),
+        Some(true) | None => {}
     }
-    Some((verdict, advice.join("\n")))
+    // One trouble is one paragraph.
+    Some((verdict, advice.join(if ill.len() == 1 { " " } else { "\n" })))
 }
 
-fn advice_for(status: &Status, server: &ServerStatus, is_served: Option<bool>) -> String {
+fn advice_for(status: &Status, server: &ServerStatus) -> String {
     let (name, address) = (server.name, &server.address);
     let since = server.since.map(|since| format!(" since {}", clock(since, status.at))).unwrap_or_default();
     match server.state {
@@ -53,8 +56,7 @@ fn advice_for(status: &Status, server: &ServerStatus, is_served: Option<bool>) -
         ServerState::Refuses => format!("{name} {address} {}. Mend the setting or the server.", why(server)),
         ServerState::Ok | ServerState::Silent => {
             let safe = nothing_lost(status, name);
-            let rest = if is_served == Some(false) { "." } else { "; nothing else to do." };
-            format!("{name} {address} does not answer{since}. {safe} Start {name}{rest}")
+            format!("{name} {address} does not answer{since}. {safe} Start {name}.")
         }
     }
 }

@@ -32,16 +32,14 @@ impl Sources {
 /// One sentence for the log: the file, and the variables by their names.
 impl fmt::Display for Sources {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match &self.file {
-            Some(file) => write!(f, "settings from {file}")?,
-            None => f.write_str("settings from no file")?,
-        }
         let variables: Vec<&str> =
             self.given.values().filter_map(|origin| origin.strip_prefix(super::VARIABLE)).collect();
-        if variables.is_empty() {
-            return f.write_str(" and no environment variable");
+        match (&self.file, variables.is_empty()) {
+            (None, true) => f.write_str("every setting is the default"),
+            (Some(file), true) => write!(f, "settings from {file}"),
+            (None, false) => write!(f, "settings from {}; no file", variables.join(", ")),
+            (Some(file), false) => write!(f, "settings from {file} and {}", variables.join(", ")),
         }
-        write!(f, " and {}", variables.join(", "))
     }
 }
 
