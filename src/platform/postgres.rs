@@ -234,10 +234,14 @@ impl Postgres {
         Ok(())
     }
 
-    /// A connection of the pool. Where it gives none, the error says why.
+    /// A connection of the pool. Where it gives none, the error says why; where the server is back by then, the pool is asked once more, so that
+    /// nobody reports an outage that is over.
     async fn acquire(&self) -> Result<PoolConnection<sqlx::Postgres>, sqlx::Error> {
         match self.pool.acquire().await {
-            Err(sqlx::Error::PoolTimedOut) => Err(self.connect().await.err().unwrap_or(sqlx::Error::PoolTimedOut)),
+            Err(sqlx::Error::PoolTimedOut) => {
+                self.connect().await?;
+                self.pool.acquire().await
+            }
             acquired => acquired,
         }
     }
