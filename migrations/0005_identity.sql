@@ -16,3 +16,22 @@ create table fis_ledger (
 -- Two random UUIDs are 244 random bits.
 insert into fis_ledger (id, secret)
 values (gen_random_uuid(), sha256((gen_random_uuid()::text || gen_random_uuid())::bytea));
+
+-- The instances of fis that serve this ledger: each writes its own row every few seconds and takes it away when it ends.
+--
+-- Invariants held here:
+--   * a row is for people alone: the broker decides who relays, fis_lease who follows the inbox
+--   * seen_at is the database's clock: a row that has grown old is an instance that died, or that cannot reach PostgreSQL
+create table fis_instance (
+    id          text        primary key check (length(id) = 32),
+    host        text        not null,
+    pid         bigint      not null,
+    version     text        not null,
+    http_addr   text        not null,
+    is_ready    boolean     not null,
+    is_relaying boolean     not null,
+    started_at  timestamptz not null default now(),
+    seen_at     timestamptz not null default now()
+);
+
+create index fis_instance_seen on fis_instance (seen_at);

@@ -4,6 +4,7 @@
 mod batch;
 mod books;
 mod checkpoint;
+mod config;
 mod dlq;
 mod exit;
 mod export;
@@ -17,6 +18,7 @@ mod publish;
 mod receipt;
 mod revert;
 mod run;
+mod setup;
 mod status;
 mod tenants;
 mod text;
@@ -34,7 +36,7 @@ use anyhow::Context;
 use clap::{FromArgMatches, Parser, Subcommand};
 
 use crate::desk::migration;
-use crate::platform::config::{self, Config};
+use crate::platform::config::{Config, strangers};
 use crate::platform::telemetry;
 use crate::service::ServiceError;
 use exit::WrongUsage;
@@ -66,6 +68,11 @@ pub struct Cli {
 enum Command {
     /// Take events, post them, relay what was posted
     Run(run::Run),
+    /// Make an empty database and an empty virtual host ready, and say what is missing
+    Setup(setup::Setup),
+    /// Show the settings, or check them
+    #[command(subcommand)]
+    Config(config::ConfigCommand),
     /// Bring the database to this program's version
     Migrate,
     /// Declare, compare or draw the broker's topology
@@ -133,7 +140,7 @@ impl Cli {
             _ => {}
         }
         let config = self.config()?;
-        let strangers = config::strangers(environment().map(|(name, _)| name));
+        let strangers = strangers(environment().map(|(name, _)| name));
         if matches!(self.command, Command::Run(_)) {
             telemetry::start(&config.log).map_err(|reason| ServiceError::Setting { name: "log.filter", reason })?;
             strangers.iter().for_each(|warning| tracing::warn!("{warning}"));
@@ -142,6 +149,8 @@ impl Cli {
         }
         match self.command {
             Command::Run(run) => run.run(config).await,
+            Command::Setup(setup) => setup.run(&config).await,
+            Command::Config(command) => command.run(&config),
             Command::Migrate => migrate(&config).await,
             Command::Topology(command) => command.run(&config).await,
             Command::Books(command) => command.run(&config).await,

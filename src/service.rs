@@ -2,6 +2,7 @@
 //! is told to is an error, also when it ends quietly; a panic in one ends the process with a reason.
 
 mod http;
+mod instance;
 mod loops;
 mod mirror;
 mod once;
@@ -23,13 +24,14 @@ use crate::outbox::{self, Handover, Relay, TenantKeys};
 use crate::parking::{Parking, TenantDay};
 use crate::pipeline::{Edges, Pipeline};
 use crate::platform::amqp::management::Management;
-use crate::platform::amqp::topology::{Topology, TopologyError, is_lossy, report};
+use crate::platform::amqp::topology::{APPLY, Finding, Severity, Topology, TopologyError, is_lossy, report};
 use crate::platform::amqp::{AmqpError, Connection, address};
 use crate::platform::config::Config;
-use crate::platform::health::{Health, Part};
+use crate::platform::health::{Health, Part, Servers};
 use crate::platform::metrics;
 use crate::platform::postgres::{self, Postgres, PostgresError, Work};
 use crate::platform::redis::{Redis, RedisError};
+use crate::platform::telemetry;
 use crate::platform::time::Backoff;
 use crate::store::guards;
 use crate::store::journal::write::drop_unique;
@@ -43,7 +45,7 @@ pub enum ServiceError {
     Setting { name: &'static str, reason: String },
     #[error("setting `http.addr`: cannot listen on {addr}")]
     Listen { addr: String, source: std::io::Error },
-    #[error("the broker's topology can lose messages\n\n{0}")]
+    #[error("the broker's topology can lose messages\n{0}")]
     Topology(String),
     #[error("the virtual host belongs to another ledger\n\n{0}")]
     OtherLedger(String),
@@ -68,7 +70,9 @@ pub enum ServiceError {
 /// # Errors
 /// The start is refused, or a task ended early.
 pub async fn run(config: Config, once: bool, stop: CancellationToken) -> Result<(), ServiceError> {
-    let health = Health::default();
+    let servers = servers(&config)?;
+    say_start(&config, &servers);
+    let health = Health::of(servers);
     let mut tasks = Tasks::default();
     if !once {
         let addr = config.http.addr.clone();
@@ -78,10 +82,8 @@ pub async fn run(config: Config, once: bool, stop: CancellationToken) -> Result<
         let (health, stop) = (health.clone(), tasks.last.clone());
         tasks.spawn("http", async move { http::serve(listener, metrics, health, &stop).await });
     }
-    let tenants = TenantQueues::parse(&config.intake.tenant_queues)
-        .map_err(|reason| ServiceError::Setting { name: "intake.tenant_queues", reason })?;
-    let topology = Topology::embedded().map_err(|error| ServiceError::Topology(error.to_string()))?;
-    let topology = tenants.laid_over(topology);
+    let tenants = tenant_queues(&config)?;
+    let topology = tenants.laid_over(embedded()?);
     let mirror = mirror::settings(&config, &topology)?;
     let Some(parts) = prepare(&config, &tenants, &topology, &health, &stop).await? else { return Ok(()) };
     if let Some(settings) = mirror {
@@ -97,6 +99,67 @@ pub async fn run(config: Config, once: bool, stop: CancellationToken) -> Result<
     let ended = tasks.watch(&stop).await;
     tasks.drain(Duration::from_secs(config.service.stop_seconds)).await;
     ended
+}
+
+/// Refuses every setting that the start would refuse, and asks no server.
+///
+/// # Errors
+/// The first setting that cannot be used.
+pub fn check_settings(config: &Config) -> Result<(), ServiceError> {
+    telemetry::check(&config.log).map_err(|reason| ServiceError::Setting { name: "log.filter", reason })?;
+    servers(config)?;
+    let topology = tenant_queues(config)?.laid_over(embedded()?);
+    mirror::settings(config, &topology)?;
+    default_tenant(config)?;
+    publishers(config)?;
+    Ok(())
+}
+
+fn tenant_queues(config: &Config) -> Result<TenantQueues, ServiceError> {
+    TenantQueues::parse(&config.intake.tenant_queues)
+        .map_err(|reason| ServiceError::Setting { name: "intake.tenant_queues", reason })
+}
+
+fn embedded() -> Result<Topology, ServiceError> {
+    Topology::embedded().map_err(|error| ServiceError::Topology(error.to_string()))
+}
+
+fn default_tenant(config: &Config) -> Result<Option<TenantId>, ServiceError> {
+    match config.intake.default_tenant.as_str() {
+        "" => Ok(None),
+        name => TenantId::parse(name)
+            .map(Some)
+            .map_err(|error| ServiceError::Setting { name: "intake.default_tenant", reason: error.to_string() }),
+    }
+}
+
+fn publishers(config: &Config) -> Result<Publishers, ServiceError> {
+    Publishers::parse(&config.intake.publishers)
+        .map_err(|reason| ServiceError::Setting { name: "intake.publishers", reason })
+}
+
+/// The servers of a configuration, as people know them.
+fn servers(config: &Config) -> Result<Servers, ServiceError> {
+    Ok(Servers {
+        postgres: Postgres::new(&config.database)?.address,
+        redis: Redis::new(&config.redis)?.address,
+        broker: address::server(&config.amqp, &address::parse(&config.amqp)?),
+    })
+}
+
+/// The first lines of a log: what runs, with which settings, against which servers. No value of a setting is among them but addresses.
+fn say_start(config: &Config, servers: &Servers) {
+    let version = env!("CARGO_PKG_VERSION");
+    tracing::info!(version, "fis {version} starts; {}", config.sources);
+    let Servers { postgres, redis, broker } = servers;
+    let http = &config.http.addr;
+    tracing::info!(
+        postgres.address = postgres.place,
+        rabbitmq.address = broker.place,
+        redis.address = redis.place,
+        http.address = http,
+        "{postgres}, {broker}, {redis}; HTTP on {http}"
+    );
 }
 
 /// The parts that the tasks share.
@@ -118,26 +181,18 @@ async fn prepare(
     let postgres = Postgres::serving(&config.database)?;
     let redis = Redis::new(&config.redis)?;
     address::parse(&config.amqp)?;
-    let default_tenant = match config.intake.default_tenant.as_str() {
-        "" => None,
-        name => Some(
-            TenantId::parse(name)
-                .map_err(|error| ServiceError::Setting { name: "intake.default_tenant", reason: error.to_string() })?,
-        ),
-    };
-    let publishers = Publishers::parse(&config.intake.publishers)
-        .map_err(|reason| ServiceError::Setting { name: "intake.publishers", reason })?;
+    let (default_tenant, publishers) = (default_tenant(config)?, publishers(config)?);
     let books = BooksShelf::default();
     let mut backoff = Backoff::new(Duration::from_millis(200), Duration::from_secs(2));
     let ledger = loop {
         match check_database(&postgres, &books).await {
             Ok(ledger) => break ledger,
             Err(
-                ServiceError::Postgres(PostgresError::Sql(error))
+                ServiceError::Postgres(PostgresError::Sql(error) | PostgresError::Unreachable { error, .. })
                 | ServiceError::Schema(SchemaError::Sql(error))
                 | ServiceError::Books(BooksError::Sql(error)),
             ) if !postgres::needs_a_person(&error) => {
-                health.away(Part::Postgres, &error.to_string());
+                health.away(Part::Postgres, &postgres::error_text(&error));
             }
             Err(error) => return Err(error),
         }
@@ -156,7 +211,7 @@ async fn prepare(
         match checked {
             Ok(left_over) => break left_over,
             Err(ServiceError::Amqp(error)) if !error.needs_a_person() => {
-                health.away(Part::BrokerIn, &error.to_string());
+                health.away(Part::BrokerIn, &error.why());
             }
             Err(error) => return Err(error),
         }
@@ -181,6 +236,7 @@ async fn prepare(
 
 /// Refuses a database of another version; warns of one that may forget what it has committed. Returns which ledger it is.
 async fn check_database(postgres: &Postgres, books: &BooksShelf) -> Result<String, ServiceError> {
+    postgres.reach().await?;
     schema::check_version(postgres).await?;
     for setting in postgres.unsafe_settings().await.map_err(PostgresError::from)? {
         tracing::warn!(
@@ -196,6 +252,11 @@ async fn check_database(postgres: &Postgres, books: &BooksShelf) -> Result<Strin
         tracing::warn!("the role of `database.url` may alter the journal; run fis as `fis_service` of ops/roles.sql");
     }
     books.refresh(postgres).await?;
+    if books.view().is_empty() {
+        tracing::warn!(
+            "no books are applied: every event is rejected as `unknown_tenant`; apply books with `fis books apply FILE`"
+        );
+    }
     if mutant(mutants::UNIQUE_DROPPED) {
         drop_unique(&postgres.pool).await.map_err(PostgresError::from)?;
     }
@@ -239,13 +300,25 @@ async fn check_topology(
     let findings = connection.check_topology(topology, Some(management)).await;
     let findings = findings.map_err(refused("look at the topology"))?;
     if is_lossy(&findings) {
-        return Err(ServiceError::Topology(report(&findings)));
+        return Err(ServiceError::Topology(lossy_text(&findings)));
     }
     for finding in findings {
         tracing::warn!(object = %finding.object, expected = %finding.expected, found = %finding.found, "{}", finding.remedy);
     }
     let other = take_virtual_host(connection, ledger).await.map_err(refused("make the virtual host this ledger's"))?;
     other.map_or(Ok(()), |other| Err(ServiceError::OtherLedger(report(&[other]))))
+}
+
+/// Where one command mends everything, the objects by name and that command; else all that is to be known of each.
+fn lossy_text(findings: &[Finding]) -> String {
+    if findings.iter().any(|finding| finding.remedy != APPLY || finding.severity != Severity::Lossy) {
+        return report(findings);
+    }
+    let missing: Vec<&str> = findings.iter().map(|finding| finding.object.as_str()).collect();
+    format!(
+        "missing: {}\nrun `fis setup`, or `fis topology apply`; `fis topology check` tells more",
+        missing.join(", ")
+    )
 }
 
 fn start(config: &Config, parts: &Parts, tasks: &mut Tasks) {
@@ -270,6 +343,8 @@ fn start(config: &Config, parts: &Parts, tasks: &mut Tasks) {
     };
     let stop = tasks.then.clone();
     tasks.spawn("relay", async move { relay.run(&stop).await });
+    let (stop, own, told) = (tasks.then.clone(), config.clone(), edges.clone());
+    tasks.spawn("instance", async move { instance::beat(&own, &told, &stop).await });
     let stop = tasks.first.clone();
     tasks.spawn("parking", async move { parking.run(&stop).await });
     let (stop, watched) = (tasks.first.clone(), edges.clone());
@@ -283,6 +358,9 @@ fn start(config: &Config, parts: &Parts, tasks: &mut Tasks) {
     // Behind whatever still writes to the log when it is told to stop.
     let (stop, sealed, busy) = (tasks.then.clone(), edges.clone(), Arc::clone(&pipeline));
     tasks.spawn("seal", async move { loops::seal_log(&sealed, &busy, &stop).await });
+    // Behind whatever still rejects when it is told to stop.
+    let (stop, told) = (tasks.then.clone(), Arc::clone(&pipeline));
+    tasks.spawn("rejections", async move { loops::tell_rejections(&told, &stop).await });
     let (stop, posted, road) = (tasks.first.clone(), edges, pipeline);
     tasks.spawn("inbox", async move { loops::inbox(&posted, &road, &stop).await });
     let (stop, config, parts) = (tasks.first.clone(), config.clone(), parts.clone());

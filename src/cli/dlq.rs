@@ -85,7 +85,7 @@ pub(super) fn not_confirmed(answer: Option<bool>) -> ExitCode {
 }
 
 /// `1,234.50 EUR + 10.00 USD`, and how many name no amount.
-fn money_text(LetterMoney(money): &LetterMoney) -> String {
+pub(super) fn money_text(LetterMoney(money): &LetterMoney) -> String {
     let mut parts: Vec<String> = money
         .iter()
         .filter_map(|(currency, _, amount)| Some(format!("{} {}", amount.as_ref()?, currency.as_ref()?)))

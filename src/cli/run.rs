@@ -29,10 +29,10 @@ impl Run {
                 }
                 if told_before {
                     // Nothing is lost by it: what is unsettled comes again.
-                    tracing::warn!("told twice to stop, leaving at once");
+                    tracing::warn!("a second signal: leaving at once");
                     std::process::exit(1);
                 }
-                tracing::info!("told to stop; once more to leave at once");
+                tracing::info!("stopping on a signal; a second one leaves at once");
                 told.cancel();
             }
         });

@@ -103,7 +103,11 @@ pub fn coloured(text: &str, is_good: bool) -> String {
 
 /// `5s`, `12m`, `3h`, `2d`.
 pub fn age(now: DateTime<Utc>, then: DateTime<Utc>) -> String {
-    let seconds = (now - then).num_seconds().max(0);
+    age_text((now - then).num_seconds())
+}
+
+pub fn age_text(seconds: i64) -> String {
+    let seconds = seconds.max(0);
     match seconds {
         0..60 => format!("{seconds}s"),
         60..3600 => format!("{}m", seconds / 60),

@@ -6,7 +6,7 @@ use crate::journal::RevertError;
 use crate::journal::books::BooksError;
 use crate::platform::amqp::AmqpError;
 use crate::platform::amqp::topology::{DefinitionsError, TopologyError};
-use crate::platform::postgres::PostgresError;
+use crate::platform::postgres::{PostgresError, error_text};
 use crate::platform::signing::SigningError;
 use crate::store::StoreError;
 use crate::store::schema::SchemaError;
@@ -119,6 +119,7 @@ impl From<PostgresError> for DeskError {
     fn from(error: PostgresError) -> Self {
         match error {
             PostgresError::Url => Self::Setting { why: error.to_string() },
+            PostgresError::Unreachable { .. } => Self::Away { server: Server::Postgres, why: error.to_string() },
             PostgresError::Sql(error) => error.into(),
         }
     }
@@ -144,7 +145,7 @@ impl From<sqlx::Error> for DeskError {
             sqlx::Error::Decode(_) | sqlx::Error::ColumnDecode { .. } => {
                 Self::Corrupt { what: "a row of the database".to_owned(), why: whole_text(&error) }
             }
-            error => Self::Away { server: Server::Postgres, why: format!("the database does not answer: {error}") },
+            error => Self::Away { server: Server::Postgres, why: format!("PostgreSQL {}", error_text(&error)) },
         }
     }
 }

@@ -18,6 +18,8 @@ pub struct Migration {
 /// # Errors
 /// The database is away, newer than this program, or a migration fails; the ones before it stay.
 pub async fn migrate(config: &Config) -> Result<Migration, DeskError> {
-    let (before, after) = schema::migrate(&Postgres::new(&config.database)?).await?;
+    let postgres = Postgres::new(&config.database)?;
+    postgres.reach().await?;
+    let (before, after) = schema::migrate(&postgres).await?;
     Ok(Migration { before, after })
 }

@@ -18,6 +18,7 @@ pub mod preview;
 pub mod publish;
 pub mod receipts;
 pub mod reversal;
+pub mod setup;
 pub mod status;
 pub mod tenants;
 pub mod tie_out;
@@ -53,6 +54,7 @@ impl Desk {
     /// The database is away, or of another version.
     pub async fn open(config: &Config) -> Result<Self, DeskError> {
         let postgres = Postgres::new(&config.database)?;
+        postgres.reach().await?;
         schema::check_version(&postgres).await?;
         Ok(Self { config: config.clone(), postgres })
     }

@@ -18,7 +18,7 @@ use crate::domain::outbound::rejected_event;
 use crate::faults::crash_points::{self, crash_point};
 use crate::platform::amqp::{AmqpError, Connection, Consumer, Delivery, Limits, Prefetch, Receiver};
 use crate::platform::health::{Health, Part};
-use crate::platform::postgres::{Postgres, Work};
+use crate::platform::postgres::{Postgres, Work, error_text};
 use crate::platform::time::{self, Backoff};
 use crate::platform::{config, metrics};
 use crate::store::dead_letters::{self, LetterRow};
@@ -56,14 +56,21 @@ impl Parking {
     /// Parks until `stop`. While PostgreSQL is away the letters wait in their queue.
     pub async fn run(&self, stop: &CancellationToken) {
         let mut backoff = Backoff::new(Duration::from_millis(200), Duration::from_secs(10));
+        let mut failed_before = false;
         loop {
             match self.session(stop, &mut backoff).await {
                 Ok(()) => return,
                 Err(error) => {
-                    if let ParkError::Sql(error) = &error {
-                        self.health.away(Part::Postgres, &error.to_string());
+                    match &error {
+                        ParkError::Sql(error) => self.health.away(Part::Postgres, &error_text(error)),
+                        // The intake tells that the broker is lost; only what parking alone cannot do is told here.
+                        ParkError::Amqp(_) if failed_before && !self.health.is_away(Part::BrokerIn) => {
+                            tracing::warn!(error = %error, "dead letters cannot be taken from the broker, trying again");
+                        }
+                        ParkError::Amqp(_) => {}
                     }
-                    tracing::warn!(error = %error, "parking lost its session, trying again");
+                    failed_before = true;
+                    tracing::debug!(error = %error, "parking lost its session, trying again");
                 }
             }
             tokio::select! {

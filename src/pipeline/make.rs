@@ -12,6 +12,7 @@ use super::claim::Keys;
 use super::map::Mapper;
 use super::post::Poster;
 use super::read::Reader;
+use super::rejections::RejectionLog;
 use crate::domain::ids::TenantId;
 use crate::domain::retry::RetryPolicy;
 use crate::intake::Lane;
@@ -75,6 +76,7 @@ impl Pipeline {
             postgres: edges.postgres,
             health: edges.health,
             in_hand: AtomicUsize::new(0),
+            rejections: RejectionLog::default(),
             due: Notify::new(),
         }
     }

@@ -92,7 +92,6 @@ pub(super) fn count(lane: Lane, tenant: Option<&str>, verdicts: &[Verdict]) {
             Verdict::Rejected { failure, .. } => {
                 debug_assert_eq!(failure.reason.disposition(), Disposition::Reject);
                 metrics::rejected(failure.reason.code());
-                tracing::info!(lane = lane.name(), reason = failure.reason.code(), "rejected an event: {failure}");
                 "rejected"
             }
         };

@@ -82,6 +82,18 @@ impl<'a> Message<'a> {
         Some(BatchMember { tenant_id: tenant_id.clone()?, event_id: event_id.clone().or_else(letter_id)?, batch })
     }
 
+    /// The names by which somebody finds the event: its tenant and its id, where they could be read, and the id of its letter.
+    pub fn names(&self) -> (Option<&str>, Option<&str>, String) {
+        let Identity { tenant_id, event_id, .. } = &self.event.identity;
+        let own = || parking::letter_id(self.delivery, &self.delivery.routing_key);
+        let letter = self.came.letter().map_or_else(own, |copy| copy.letter_id.clone());
+        (tenant_id.as_ref().map(TenantId::as_str), event_id.as_ref().map(EventId::as_str), letter)
+    }
+
+    pub fn routing_key(&self) -> &str {
+        &self.delivery.routing_key
+    }
+
     pub fn tenant_id(&self) -> Option<&TenantId> {
         self.event.identity.tenant_id.as_ref()
     }

@@ -29,6 +29,7 @@ mod message;
 mod post;
 mod read;
 mod rehearse;
+mod rejections;
 #[cfg(feature = "mutants")]
 mod too_early;
 
@@ -44,6 +45,7 @@ use tokio_util::sync::CancellationToken;
 
 use crate::faults::crash_points::{self, crash_point};
 use crate::faults::mutants::{self, mutant};
+use crate::intake::Lane;
 use crate::intake::roads::Road;
 use crate::journal::Verdict;
 use crate::outbox::Handover;
@@ -56,6 +58,7 @@ use lane::{Batons, LaneBatches};
 use map::Mapper;
 use post::Poster;
 use read::{Event, Reader};
+use rejections::RejectionLog;
 
 /// The road of a batch. Each phase has its own part; what several phases use stands beside them.
 pub struct Pipeline {
@@ -69,6 +72,7 @@ pub struct Pipeline {
     health: Health,
     /// Deliveries taken and not yet settled.
     in_hand: AtomicUsize,
+    rejections: RejectionLog,
     /// Rung when held events become due by a posting of this process.
     due: Notify,
 }
@@ -155,6 +159,7 @@ impl Pipeline {
         settler.settle(batch, |index| is_buried(verdicts.get(index), batch.get(index))).await?;
         crash_point(crash_points::AFTER_SETTLE);
         batons.settled.pass();
+        self.tell_rejected(road.lane(), &events.iter().collect::<Vec<_>>(), &verdicts);
         mark::count(road.lane(), road.label(), &verdicts);
         Ok(())
     }
@@ -163,6 +168,19 @@ impl Pipeline {
     #[must_use]
     pub fn in_hand(&self) -> usize {
         self.in_hand.load(Ordering::SeqCst)
+    }
+
+    fn tell_rejected(&self, lane: Lane, events: &[&Event<'_>], verdicts: &[Verdict]) {
+        for (event, verdict) in events.iter().zip(verdicts) {
+            if let Verdict::Rejected { failure, .. } = verdict {
+                self.rejections.tell(lane, event, failure);
+            }
+        }
+    }
+
+    /// Logs the number of rejections that had no line of their own.
+    pub fn tell_left_out(&self, is_last: bool) {
+        self.rejections.tell_left_out(is_last);
     }
 
     /// Forgives every delivery one of its deliveries: this process has given its deliveries back because PostgreSQL was away. The broker

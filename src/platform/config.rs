@@ -2,6 +2,7 @@
 //! never leaves through a log line, an error or `--help`.
 
 mod environment;
+mod listing;
 mod secret;
 mod tree;
 
@@ -12,9 +13,13 @@ use serde::{Deserialize, Serialize};
 use toml::{Table, Value};
 
 pub use environment::strangers;
+pub use listing::{Listed, Sources};
 pub use secret::Secret;
 
 use environment::Variable;
+
+/// The beginning of the origin of a setting that the environment gave.
+const VARIABLE: &str = "the environment variable ";
 
 macro_rules! section {
     ($(#[$doc:meta])* $name:ident { $($field:ident: $type:ty = $default:expr),* $(,)? }) => {
@@ -106,6 +111,9 @@ pub struct Config {
     pub log: Log,
     pub audit: Audit,
     pub service: Service,
+    /// Where the settings came from; no setting itself.
+    #[serde(skip)]
+    pub sources: Sources,
 }
 
 #[derive(Debug, thiserror::Error)]
@@ -125,6 +133,16 @@ pub enum ConfigError {
 }
 
 impl Config {
+    /// The settings that must not be seen, by their names.
+    fn secrets(&mut self) -> [(&'static str, &mut Secret); 4] {
+        [
+            ("amqp.url", &mut self.amqp.url),
+            ("redis.url", &mut self.redis.url),
+            ("database.url", &mut self.database.url),
+            ("audit.signing_key", &mut self.audit.signing_key),
+        ]
+    }
+
     /// Reads the file, where one is named, then lays the environment over it.
     ///
     /// # Errors
@@ -143,12 +161,14 @@ impl Config {
 struct Settings {
     defaults: BTreeMap<String, Value>,
     given: BTreeMap<String, (Value, String)>,
+    /// The file that was read.
+    file: Option<String>,
 }
 
 impl Settings {
     fn new() -> Self {
         let table = Table::try_from(Config::default()).unwrap_or_default();
-        Self { defaults: tree::flat(table, &|_| true), given: BTreeMap::new() }
+        Self { defaults: tree::flat(table, &|_| true), given: BTreeMap::new(), file: None }
     }
 
     fn add_file(&mut self, path: &Path) -> Result<(), ConfigError> {
@@ -164,13 +184,14 @@ impl Settings {
             self.check(&name, &value, &origin)?;
             self.given.insert(name, (value, origin.clone()));
         }
+        self.file = Some(origin);
         Ok(())
     }
 
     fn add_environment(&mut self, variables: impl Iterator<Item = (String, String)>) -> Result<(), ConfigError> {
         for (variable, text) in variables {
             let Variable::Setting(name) = environment::variable(&variable) else { continue };
-            let origin = format!("the environment variable {variable}");
+            let origin = format!("{VARIABLE}{variable}");
             let Some(default) = self.defaults.get(&name) else {
                 return Err(self.unknown(name, &origin));
             };
@@ -225,7 +246,15 @@ impl Settings {
             tree::plant(&mut table, name, value.clone());
         }
         // Names, types, words and bounds are checked above, so that nothing is left to be refused here.
-        table.try_into::<Config>().map_err(|_| wrong("*", "all places together", "as in ops/fis.example.toml"))
+        let mut config =
+            table.try_into::<Config>().map_err(|_| wrong("*", "all places together", "as in ops/fis.example.toml"))?;
+        for (name, secret) in config.secrets() {
+            if let Some((_, origin)) = self.given.get(name) {
+                secret.came_from(origin);
+            }
+        }
+        config.sources = Sources::new(self.file, self.given.into_iter().map(|(name, (_, origin))| (name, origin)));
+        Ok(config)
     }
 }
 

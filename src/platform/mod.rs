@@ -9,6 +9,7 @@ pub mod metrics;
 pub mod postgres;
 pub mod printable;
 pub mod redis;
+pub mod server_address;
 pub mod signing;
 pub mod telemetry;
 pub mod time;

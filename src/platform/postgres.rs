@@ -5,10 +5,12 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
-use sqlx::PgPool;
+use sqlx::pool::PoolConnection;
 use sqlx::postgres::PgPoolOptions;
+use sqlx::{Connection, PgConnection, PgPool};
 
 use super::config;
+use super::server_address::{ServerAddress, io_text};
 use work::{IDLE_UNTESTED, Kept};
 
 mod address;
@@ -40,10 +42,10 @@ impl Fault {
                 let sqlstate = database.code().unwrap_or_default().into_owned();
                 let message = database.message().to_owned();
                 let refused = REFUSING_CLASSES.iter().any(|class| sqlstate.starts_with(class));
-                if refused { Self::Refused { sqlstate, message } } else { Self::Away(format!("{sqlstate} {message}")) }
+                if refused { Self::Refused { sqlstate, message } } else { Self::Away(error_text(error)) }
             }
             // A commit whose answer was lost is among these: only the ledger knows, so ask again.
-            None => Self::Away(error.to_string()),
+            None => Self::Away(error_text(error)),
         }
     }
 }
@@ -66,14 +68,62 @@ pub fn needs_a_person(error: &sqlx::Error) -> bool {
 pub enum PostgresError {
     #[error("setting `database.url` must be a PostgreSQL URL such as postgres://user:password@host:5432/fis")]
     Url,
-    #[error("the database does not answer")]
-    Sql(#[from] sqlx::Error),
+    #[error("{}", address.sentence(&error_text(error)))]
+    Unreachable { address: Box<ServerAddress>, error: sqlx::Error },
+    // Not as its source: whoever prints the causes, too, would say everything twice.
+    #[error("PostgreSQL {}", error_text(.0))]
+    Sql(sqlx::Error),
 }
+
+impl PostgresError {
+    /// What goes on after the server's name: the server and the address are left out.
+    #[must_use]
+    pub fn why(&self) -> String {
+        match self {
+            Self::Url => self.to_string(),
+            Self::Unreachable { error, .. } | Self::Sql(error) => error_text(error),
+        }
+    }
+
+    /// A wrong password, role or database name: waiting will not mend it.
+    #[must_use]
+    pub fn needs_a_person(&self) -> bool {
+        match self {
+            Self::Url => true,
+            Self::Unreachable { error, .. } | Self::Sql(error) => needs_a_person(error),
+        }
+    }
+}
+
+impl From<sqlx::Error> for PostgresError {
+    fn from(error: sqlx::Error) -> Self {
+        Self::Sql(error)
+    }
+}
+
+/// What an error means, as the predicate of a sentence about the server: `refuses connections`. PostgreSQL's own words stand in it, sqlx's do not.
+#[must_use]
+pub fn error_text(error: &sqlx::Error) -> String {
+    match error {
+        sqlx::Error::Io(error) => io_text(error),
+        sqlx::Error::PoolTimedOut => "gives no connection in time: all are in use".to_owned(),
+        sqlx::Error::PoolClosed => "is no longer asked: the pool is closed".to_owned(),
+        sqlx::Error::Tls(error) => format!("cannot be reached by TLS: {error}"),
+        error => match error.as_database_error() {
+            Some(database) => format!("says: {}, SQLSTATE {}", database.message(), database.code().unwrap_or_default()),
+            None => format!("gave an answer that cannot be used: {error}"),
+        },
+    }
+}
+
+/// The longest wait for the first connection of a command, and for the cause of a pool that gives none.
+const REACH_MAX: Duration = Duration::from_secs(3);
 
 /// The pool of connections.
 #[derive(Clone)]
 pub struct Postgres {
     pub pool: PgPool,
+    pub address: ServerAddress,
     /// The number of connections that were made.
     connections: Arc<AtomicU64>,
     kept: Arc<Mutex<Vec<Kept>>>,
@@ -107,7 +157,9 @@ impl Postgres {
         settings: &[(&str, &str)],
         answer_limit: Option<Duration>,
     ) -> Result<Self, PostgresError> {
-        let options = address::parse(config.url.expose())?.application_name("fis").options([
+        let options = address::parse(config.url.expose())?;
+        let address = address::of(&options, config);
+        let options = options.application_name("fis").options([
             // An acknowledged commit must be a durable one, whatever the server's default.
             ("synchronous_commit", "on".to_owned()),
             ("statement_timeout", config.statement_timeout_ms.to_string()),
@@ -146,7 +198,7 @@ impl Postgres {
                 }
             })
             .connect_lazy_with(options);
-        Ok(Self { pool, connections, kept: Arc::default(), answer_limit })
+        Ok(Self { pool, address, connections, kept: Arc::default(), answer_limit })
     }
 
     /// The number of connections that were made: as long as it stays the same, the server behind them is the same too.
@@ -160,7 +212,38 @@ impl Postgres {
     /// # Errors
     /// It does not.
     pub async fn ping(&self) -> Result<(), sqlx::Error> {
-        self.pool.acquire().await.map(|_| ())
+        self.acquire().await.map(|_| ())
+    }
+
+    /// Connects once, beside the pool: the pool tries a server that refuses for five seconds, and keeps the reason to itself.
+    ///
+    /// # Errors
+    /// PostgreSQL cannot be reached, or does not let this role in; the error names address and reason.
+    pub async fn reach(&self) -> Result<(), PostgresError> {
+        self.connect()
+            .await
+            .map_err(|error| PostgresError::Unreachable { address: Box::new(self.address.clone()), error })
+    }
+
+    async fn connect(&self) -> Result<(), sqlx::Error> {
+        let options = self.pool.connect_options();
+        let connected = tokio::time::timeout(REACH_MAX, PgConnection::connect_with(&options)).await;
+        let connection = connected.unwrap_or_else(|_| Err(sqlx::Error::Io(std::io::ErrorKind::TimedOut.into())))?;
+        // The goodbye is a courtesy; a server that has just answered needs no limit for it.
+        let _ = connection.close().await;
+        Ok(())
+    }
+
+    /// A connection of the pool. Where it gives none, the error says why; where the server is back by then, the pool is asked once more, so that
+    /// nobody reports an outage that is over.
+    async fn acquire(&self) -> Result<PoolConnection<sqlx::Postgres>, sqlx::Error> {
+        match self.pool.acquire().await {
+            Err(sqlx::Error::PoolTimedOut) => {
+                self.connect().await?;
+                self.pool.acquire().await
+            }
+            acquired => acquired,
+        }
     }
 
     /// Settings of the server under which a commit may not survive a crash.

@@ -5,10 +5,11 @@ use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant};
 
 use deadpool_redis::redis::io::tcp::TcpSettings;
-use deadpool_redis::redis::{AsyncConnectionConfig, IntoConnectionInfo, Pipeline, RedisResult, Value};
-use deadpool_redis::{Manager, Pool, Runtime};
+use deadpool_redis::redis::{self, AsyncConnectionConfig, IntoConnectionInfo, Pipeline, RedisResult, Value};
+use deadpool_redis::{Manager, Pool, PoolError, Runtime};
 
 use super::config;
+use super::server_address::ServerAddress;
 
 /// The time that Redis is left alone after a failure: long enough not to slow posting, short enough to come back unnoticed.
 const REST: Duration = Duration::from_secs(1);
@@ -19,13 +20,15 @@ const CONNECTIONS_MAX: usize = 4;
 pub enum RedisError {
     #[error("setting `redis.url` must be a Redis URL such as redis://host:6379/1")]
     Url,
-    #[error("Redis is away: {0}")]
+    /// The text is the predicate of a sentence about Redis: `refuses connections`.
+    #[error("{0}")]
     Away(String),
 }
 
 /// The pool of connections to Redis. Cloning shares it.
 #[derive(Clone)]
 pub struct Redis {
+    pub address: ServerAddress,
     pool: Pool,
     timeout: Duration,
     resting_until: Arc<Mutex<Option<Instant>>>,
@@ -39,6 +42,7 @@ impl Redis {
         // State lives in database 1 where the URL names none.
         let url = with_database(config.url.expose());
         let info = url.into_connection_info().map_err(|_| RedisError::Url)?;
+        let address = ServerAddress::new("Redis", info.addr().to_string(), &config.url, "FIS_REDIS_URL");
         let info = info.set_tcp_settings(TcpSettings::default().set_nodelay(true));
         let connection =
             AsyncConnectionConfig::new().set_connection_timeout(Some(timeout)).set_response_timeout(Some(timeout));
@@ -50,8 +54,8 @@ impl Redis {
             .recycle_timeout(Some(timeout))
             .runtime(Runtime::Tokio1)
             .build()
-            .map_err(|error| RedisError::Away(error.to_string()))?;
-        Ok(Self { pool, timeout, resting_until: Arc::default() })
+            .map_err(|error| RedisError::Away(format!("cannot be asked: {error}")))?;
+        Ok(Self { address, pool, timeout, resting_until: Arc::default() })
     }
 
     /// Runs a pipeline in one round trip; one reply per command, an error in one does not hide the others.
@@ -62,7 +66,7 @@ impl Redis {
         if let Ok(resting) = self.resting_until.lock()
             && resting.is_some_and(|until| Instant::now() < until)
         {
-            return Err(RedisError::Away("left alone after a failure".to_owned()));
+            return Err(RedisError::Away("is left alone for a moment after a failure".to_owned()));
         }
         let answer = self.ask(pipeline).await;
         if answer.is_err() {
@@ -78,11 +82,15 @@ impl Redis {
 
     async fn ask(&self, pipeline: &mut Pipeline) -> Result<Vec<RedisResult<Value>>, String> {
         let deadline = tokio::time::Instant::now() + self.timeout;
-        let late = |_| "no answer in time".to_owned();
-        let connection = tokio::time::timeout_at(deadline, self.pool.get()).await.map_err(late)?;
-        let mut connection = connection.map_err(|error| error.to_string())?;
+        let late = |()| format!("does not answer within {} ms", self.timeout.as_millis());
+        let connection = tokio::time::timeout_at(deadline, self.pool.get()).await.map_err(|_| late(()))?;
+        let mut connection = connection.map_err(|error| match error {
+            PoolError::Backend(error) => error_text(&error),
+            PoolError::Timeout(_) => late(()),
+            error => error.to_string(),
+        })?;
         let answer = tokio::time::timeout_at(deadline, pipeline.ignore_errors().query_async(&mut connection)).await;
-        let answer = answer.map_err(late).and_then(|answer| answer.map_err(|error| error.to_string()));
+        let answer = answer.map_err(|_| late(())).and_then(|answer| answer.map_err(|error| error_text(&error)));
         if answer.is_err() {
             // Given back to nobody.
             drop(deadpool_redis::Connection::take(connection));
@@ -90,10 +98,34 @@ impl Redis {
         answer
     }
 
+    /// Asks Redis whether it answers and lets us in.
+    ///
     /// # Errors
     /// Redis did not answer in time.
     pub async fn ping(&self) -> Result<(), RedisError> {
-        self.run(Pipeline::new().cmd("PING")).await.map(|_| ())
+        match self.run(Pipeline::new().cmd("PING")).await?.into_iter().next() {
+            Some(Err(error)) => Err(RedisError::Away(error_text(&error))),
+            Some(Ok(_)) | None => Ok(()),
+        }
+    }
+}
+
+/// What an error of the client means, as the predicate of a sentence about Redis.
+fn error_text(error: &redis::RedisError) -> String {
+    if error.is_connection_refusal() {
+        return "refuses connections".to_owned();
+    }
+    if error.is_timeout() {
+        return "does not answer".to_owned();
+    }
+    if error.is_connection_dropped() {
+        return "closed the connection".to_owned();
+    }
+    match error.kind() {
+        redis::ErrorKind::AuthenticationFailed => {
+            "refuses the user or the password, or wants one and was given none".to_owned()
+        }
+        _ => format!("says: {error}"),
     }
 }
 

@@ -13,6 +13,14 @@ use tracing_subscriber::fmt::format::Writer;
 use super::config::{Log, LogFormat};
 use super::printable::{is_unfit, printable, printable_json};
 
+/// Refuses a filter that cannot be read, and sets nothing up.
+///
+/// # Errors
+/// The filter cannot be read.
+pub fn check(config: &Log) -> Result<(), String> {
+    EnvFilter::try_new(&config.filter).map(drop).map_err(|error| error.to_string())
+}
+
 /// # Errors
 /// The filter cannot be read, or logging was set up before.
 pub fn start(config: &Log) -> Result<(), String> {

@@ -51,6 +51,8 @@ fn ready(health: &Health) -> impl IntoResponse + use<> {
         health.report().into_iter().map(|(part, state)| (part.to_owned(), state.into())).collect();
     let ready = health.is_ready();
     let status = if ready { StatusCode::OK } else { StatusCode::SERVICE_UNAVAILABLE };
-    let body = serde_json::json!({ "ready": ready, "parts": parts }).to_string();
+    let since: serde_json::Map<_, _> =
+        health.away_since().into_iter().map(|(part, since)| (part.to_owned(), since.to_rfc3339().into())).collect();
+    let body = serde_json::json!({ "ready": ready, "parts": parts, "since": since }).to_string();
     (status, [(header::CONTENT_TYPE, "application/json")], body + "\n")
 }

@@ -20,7 +20,7 @@ use crate::platform::amqp::{AmqpError, Connection, Consumer, Limits, Prefetch, R
 use crate::platform::config::{self, Config};
 use crate::platform::health::Part;
 use crate::platform::metrics;
-use crate::platform::postgres::Work;
+use crate::platform::postgres::{Work, error_text};
 use crate::platform::time::{self, Backoff};
 use crate::store::dead_letters::{self, OpenLetters};
 use crate::store::{ignored, ledger};
@@ -50,6 +50,8 @@ const SEAL_PATIENCE: Duration = Duration::from_secs(1);
 const SESSION_BACKOFF_MAX: Duration = Duration::from_secs(2);
 /// The interval at which old records of ignored events are removed: a day's worth in 24 portions.
 const FORGET: Duration = Duration::from_secs(3600);
+/// The interval at which rejections without a line of their own are counted in one.
+const REJECTIONS: Duration = Duration::from_secs(1);
 /// The interval at which the open dead letters are counted.
 const LETTERS: Duration = Duration::from_secs(15);
 /// The count takes no more than one part in so many of the time, where the letters are so many that it takes a while.
@@ -60,7 +62,7 @@ pub async fn watch_books(edges: &Edges, stop: &CancellationToken) {
         match edges.books.refresh(&edges.postgres).await {
             // Reading books proves nothing about posting: whoever said that PostgreSQL is away must see it back.
             Ok(_) => {}
-            Err(BooksError::Sql(error)) => edges.health.away(Part::Postgres, &error.to_string()),
+            Err(BooksError::Sql(error)) => edges.health.away(Part::Postgres, &error_text(&error)),
             Err(error) => {
                 tracing::error!(error = %error, "the books in the database cannot be used; the old ones stay in force");
             }
@@ -80,7 +82,7 @@ pub async fn probe(edges: &Edges, stop: &CancellationToken) {
             }
         } else if let Err(error) = edges.postgres.ping().await {
             // Duplicates that Redis knows never ask PostgreSQL; while it is away, Redis is not believed.
-            edges.health.away(Part::Postgres, &error.to_string());
+            edges.health.away(Part::Postgres, &error_text(&error));
         }
         if wait(PROBE, stop).await {
             return;
@@ -158,6 +160,17 @@ pub async fn watch_letters(edges: &Edges, stop: &CancellationToken) {
     }
 }
 
+/// Logs once in a second how many rejections had no line of their own, and once more at the end.
+pub async fn tell_rejections(pipeline: &Pipeline, stop: &CancellationToken) {
+    loop {
+        let is_last = wait(REJECTIONS, stop).await;
+        pipeline.tell_left_out(is_last);
+        if is_last {
+            return;
+        }
+    }
+}
+
 /// Every reason, and every currency seen so far: one whose letters are gone falls to zero.
 fn tell_letters(open: &[OpenLetters], currencies: &mut BTreeSet<String>) {
     for reason in Reason::ALL {
@@ -187,14 +200,17 @@ pub async fn intake(config: &Config, parts: &Parts, stop: &CancellationToken) {
                 Err(PipelineError::Stopped) if stop.is_cancelled() => return,
                 Err(error) => {
                     match &error {
-                        PipelineError::Amqp(error) => edges.health.away(Part::BrokerIn, &error.to_string()),
+                        PipelineError::Amqp(error) => edges.health.away(Part::BrokerIn, &error.why()),
                         PipelineError::HeldTooLong(_) => pipeline.forgive(),
                         PipelineError::Stopped | PipelineError::Overtaken => {}
                     }
-                    tracing::warn!(error = %error, "the intake lost its session, trying again");
+                    // A session that could not even be opened is told by the health, once for the whole outage.
+                    if !matches!(error, PipelineError::Amqp(AmqpError::Unreachable { .. })) {
+                        tracing::info!(error = %error, "the intake lost its session, trying again");
+                    }
                 }
             },
-            Err(error) => edges.health.away(Part::Postgres, &error.to_string()),
+            Err(error) => edges.health.away(Part::Postgres, &error_text(&error)),
         }
         if wait(backoff.delay_after(begun.elapsed()), stop).await {
             return;
@@ -211,7 +227,7 @@ pub async fn inbox(edges: &Edges, pipeline: &Arc<Pipeline>, stop: &CancellationT
         match inbox.follow(stop).await {
             Ok(()) | Err(InboxError::Pipeline(PipelineError::Stopped)) if stop.is_cancelled() => return,
             Ok(()) => {}
-            Err(InboxError::Sql(error)) => edges.health.away(Part::Postgres, &error.to_string()),
+            Err(InboxError::Sql(error)) => edges.health.away(Part::Postgres, &error_text(&error)),
             Err(InboxError::Pipeline(error)) => tracing::warn!(error = %error, "the inbox stopped, trying again"),
         }
         if wait(backoff.delay_after(begun.elapsed()), stop).await {

@@ -64,7 +64,7 @@ impl Tasks {
                 self.first.clone(),
                 &["intake", "inbox", "parking", "books", "probe", "letters", "forget", "once"][..],
             ),
-            ("relaying what is left", self.then.clone(), &["relay", "mirror", "seal"][..]),
+            ("relaying what is left", self.then.clone(), &["relay", "mirror", "seal", "rejections", "instance"][..]),
             ("closing", self.last.clone(), &["http"][..]),
         ] {
             tracing::info!("stopping: {step}");

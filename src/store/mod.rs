@@ -14,12 +14,13 @@
 //! | `batches` | `fis_batch`, `fis_batch_member` |
 //! | `dead_letters` | `fis_dead_letter`, `fis_entry_edit`; what it parks or removes it counts in `fis_received`, in one statement |
 //! | `letter_edits` | `fis_dead_letter_edit` |
+//! | `instances` | `fis_instance` |
 //! | `leases` | `fis_lease` |
 //! | `replays` | `fis_replay`, `fis_replay_letter` |
 //! | `operator_log` | `fis_operator_log`, beside the triggers of the letters' tables |
 //! | `log_blocks` | `fis_log_block` |
 //! | `mirror` | `fis_mirror`, `fis_mirror_cursor` |
-//! | `audit`, `letter_audit`, `receipts`, `tie_out` | read only |
+//! | `audit`, `letter_audit`, `overview`, `receipts`, `tie_out` | read only |
 //! | `ledger` | read only; the row of `fis_ledger` is made by its migration |
 //! | `schema` | the version of the whole |
 
@@ -32,6 +33,7 @@ pub mod guards;
 pub mod heads;
 pub mod held;
 pub mod ignored;
+pub mod instances;
 pub mod journal;
 pub mod leases;
 pub mod ledger;
@@ -41,6 +43,7 @@ pub mod log_blocks;
 pub mod mirror;
 pub mod operator_log;
 pub mod outbox;
+pub mod overview;
 pub mod receipts;
 pub mod received;
 pub mod replays;

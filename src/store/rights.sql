@@ -29,6 +29,7 @@ begin
                        ('fis_mirror',           'insert',                 null),
                        ('fis_mirror_cursor',    'insert, update',         null),
                        ('fis_lease',            'insert, update, delete', null),
+                       ('fis_instance',         'insert, update, delete', null),
                        ('fis_ledger',           null,                     null),
                        ('fis_outbox',           'insert, delete',         null),
                        ('fis_held',             'insert, update, delete', null),

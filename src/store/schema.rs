@@ -3,7 +3,7 @@
 use sqlx::migrate::Migrator;
 use sqlx::{PgPool, Row};
 
-use crate::platform::postgres::Postgres;
+use crate::platform::postgres::{Postgres, error_text};
 
 static MIGRATOR: Migrator = sqlx::migrate!();
 /// The grants to the roles of ops/roles.sql, table by table (ADR 43).
@@ -11,16 +11,28 @@ const RIGHTS: &str = include_str!("rights.sql");
 
 #[derive(Debug, thiserror::Error)]
 pub enum SchemaError {
-    #[error("the database is at version {found}, this program needs {needed}: run `fis migrate`")]
+    #[error("the database is at version {found}, this program needs {needed}: run {}", remedy(*.found))]
     Behind { found: i64, needed: i64 },
     #[error("the database is at version {found}, newer than this program, which knows {needed}: run a newer fis")]
     Ahead { found: i64, needed: i64 },
     #[error("migration {version} was changed after it ran here: this database does not belong to this program")]
     Changed { version: i64 },
-    #[error("the database does not answer")]
-    Sql(#[from] sqlx::Error),
+    // Not as its source: whoever prints the causes, too, would say everything twice.
+    #[error("PostgreSQL {}", error_text(.0))]
+    Sql(sqlx::Error),
     #[error("a migration failed")]
     Migrate(#[from] sqlx::migrate::MigrateError),
+}
+
+impl From<sqlx::Error> for SchemaError {
+    fn from(error: sqlx::Error) -> Self {
+        Self::Sql(error)
+    }
+}
+
+/// An empty database belongs to somebody who begins.
+fn remedy(found: i64) -> &'static str {
+    if found == 0 { "`fis setup`, or `fis migrate`" } else { "`fis migrate`" }
 }
 
 /// Brings the database to this program's version, and the rights of its roles up to date; returns the versions before and after.
@@ -81,6 +93,8 @@ async fn version(pool: &PgPool) -> Result<i64, sqlx::Error> {
     sqlx::query_scalar("select coalesce(max(version), 0) from _sqlx_migrations where success").fetch_one(pool).await
 }
 
-fn needed_version() -> i64 {
+/// The version that this program needs.
+#[must_use]
+pub fn needed_version() -> i64 {
     MIGRATOR.iter().map(|migration| migration.version).max().unwrap_or(0)
 }

@@ -52,7 +52,7 @@ async fn a_variable_that_is_no_setting_is_warned_about_once_and_ignored() {
     let named = "FIS_AMQP_PASSWORD, FIS_PORT, FIS_PORT_8080_TCP_ADDR, FIS_SERVICE_HOST;";
     let warnings = |text: &str| text.matches("FIS_SERVICE_HOST").count();
 
-    let said = world.fis_with(&["status", "--json"], &strangers).await.expect(0, &[]);
+    let said = world.fis_with(&["config", "show", "--json"], &strangers).await.expect(0, &[]);
     said.json();
     assert!(said.stderr.contains(named) && warnings(&said.stderr) == 1, "{said:?}");
 

@@ -110,12 +110,9 @@ async fn stopping_flushes_the_relay() {
     world.sql("insert into fis_outbox (tenant_id, seq, lines) select 'acme', 1 + n % 5, 3 from generate_series(0, 1199) n").await;
     let mut run = world.run_with(&[("FIS__OUTBOX__WINDOW", "10")]).await;
     run.signal("TERM");
-    wait_until(
-        "it has heard",
-        async || {
-            if run.log().contains("told to stop") { Ok(()) } else { Err("not yet".to_owned()) }
-        },
-    )
+    wait_until("it has heard", async || {
+        if run.log().contains("stopping on a signal") { Ok(()) } else { Err("not yet".to_owned()) }
+    })
     .await;
     assert!(world.count("select count(*) from fis_outbox").await > 0, "it was told in the middle of it");
     let status = run.exited(Duration::from_secs(11)).await;
@@ -144,12 +141,9 @@ async fn a_second_signal_leaves_at_once_and_loses_nothing() {
     let mut run = world.run().await;
     let lock = stuck(&world, &run).await;
     run.signal("TERM");
-    wait_until(
-        "it has heard",
-        async || {
-            if run.log().contains("told to stop") { Ok(()) } else { Err("not yet".to_owned()) }
-        },
-    )
+    wait_until("it has heard", async || {
+        if run.log().contains("stopping on a signal") { Ok(()) } else { Err("not yet".to_owned()) }
+    })
     .await;
     assert!(run.is_running(), "it waits for its batch");
     let told = Instant::now();

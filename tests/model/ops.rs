@@ -5,6 +5,7 @@ mod cluster;
 mod compose;
 mod health;
 mod image;
+mod kubernetes;
 
 use fis::platform::config::Config;
 

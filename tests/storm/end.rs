@@ -158,7 +158,7 @@ async fn keys(world: &World, snapshot: &Snapshot) -> Result<Vec<Breach>> {
     let scars = *world.scars.lock().unwrap();
     // A Redis that a busy machine makes slow is left alone as well, and fis says so.
     let slow = world.instances.all().any(|number| {
-        std::fs::read_to_string(world.instances.log(number)).unwrap_or_default().contains("redis is away")
+        std::fs::read_to_string(world.instances.log(number)).unwrap_or_default().contains("cannot use Redis at")
     });
     let mut breaches = Vec::new();
     let entries = snapshot.entry_of();

@@ -57,14 +57,17 @@ impl World {
         self.fis_with(args, &[]).await
     }
 
+    /// Runs `fis` in this world's directory with no variable of fis: what it knows, it has from a file.
+    pub async fn bare_fis(&self, args: &[&str]) -> Said {
+        let mut command = self.command(args, &[]);
+        for (name, _) in self.environment() {
+            command.env_remove(name);
+        }
+        ended(command, args).await
+    }
+
     pub async fn fis_with(&self, args: &[&str], environment: &[(&str, &str)]) -> Said {
-        let mut command = tokio::process::Command::from(self.command(args, environment));
-        // A command that does not end is killed with its future, or the runtime would wait for it for ever.
-        let ended = command.kill_on_drop(true).output();
-        let ended = tokio::time::timeout(Duration::from_secs(60), ended).await;
-        let output = ended.unwrap_or_else(|_| panic!("fis {args:?} with {environment:?} does not end")).unwrap();
-        let text = |bytes: &[u8]| String::from_utf8_lossy(bytes).into_owned();
-        Said { code: output.status.code(), stdout: text(&output.stdout), stderr: text(&output.stderr) }
+        ended(self.command(args, environment), args).await
     }
 
     fn command(&self, args: &[&str], environment: &[(&str, &str)]) -> Command {
@@ -105,6 +108,17 @@ impl World {
         command.stdout(file.try_clone().unwrap()).stderr(file);
         Run { child: command.spawn().unwrap(), addr, log, ended: None }
     }
+}
+
+/// A command's end.
+async fn ended(command: Command, args: &[&str]) -> Said {
+    let mut command = tokio::process::Command::from(command);
+    // A command that does not end is killed with its future, or the runtime would wait for it for ever.
+    let ended = command.kill_on_drop(true).output();
+    let ended = tokio::time::timeout(Duration::from_secs(60), ended).await;
+    let output = ended.unwrap_or_else(|_| panic!("fis {args:?} does not end")).unwrap();
+    let text = |bytes: &[u8]| String::from_utf8_lossy(bytes).into_owned();
+    Said { code: output.status.code(), stdout: text(&output.stdout), stderr: text(&output.stderr) }
 }
 
 /// A port nobody listens on, below the range from which the kernel serves outgoing connections.

@@ -129,9 +129,14 @@ impl World {
         world
     }
 
+    /// The address of the role that owns the tables.
+    pub fn owner_url(&self) -> String {
+        as_role(&self.admin_url, OWNER)
+    }
+
     /// Migrates as the owner: the service's role may not.
     pub async fn migrate(&self) -> Said {
-        self.fis_with(&["migrate"], &[("FIS_DATABASE_URL", &as_role(&self.admin_url, OWNER))]).await
+        self.fis_with(&["migrate"], &[("FIS_DATABASE_URL", &self.owner_url())]).await
     }
 
     /// The environment of a `fis` in this world.

@@ -7,7 +7,7 @@ use super::{age, columns, money_text, plural};
 use crate::cli::print_json;
 use crate::cli::printable_within;
 use crate::desk::Desk;
-use crate::desk::letters::{LetterGroups, Scope};
+use crate::desk::letters::{LetterGroups, LetterMoney, Scope};
 use crate::platform::config::Config;
 
 #[derive(clap::Args)]
@@ -50,6 +50,10 @@ fn text(LetterGroups { groups, at }: &LetterGroups) -> String {
     let letters: i64 = groups.iter().map(|group| group.letters).sum();
     let count = plural(i64::try_from(groups.len()).unwrap_or(i64::MAX), "group");
     text.push_str(&format!("{} in {count}\n", plural(letters, "open dead letter")));
+    if groups.len() > 1 {
+        let total = format!("together {}", money_text(&LetterMoney::total(groups.iter().map(|group| &group.money))));
+        text.push_str(&format!("{}\n", printable_within(&total, width.saturating_sub(1))));
+    }
     if let Some(group) = groups.first() {
         text.push_str(&format!("look closer with `fis dlq list --group {}`\n", group.group));
     }

@@ -19,6 +19,26 @@ const PAGE_MAX: i64 = 100_000;
 pub struct LetterMoney(pub Sums);
 
 impl LetterMoney {
+    /// The sum of several, by currency; what names none comes last.
+    #[must_use]
+    pub fn total<'a>(several: impl Iterator<Item = &'a Self>) -> Self {
+        let mut total: Sums = Vec::new();
+        for (currency, letters, amount) in several.flat_map(|money| &money.0) {
+            match total.iter_mut().find(|(known, ..)| known == currency) {
+                Some((_, count, sum)) => {
+                    *count += letters;
+                    *sum = match (*sum, *amount) {
+                        (Some(sum), Some(amount)) => sum.checked_add(amount),
+                        (sum, amount) => sum.or(amount),
+                    };
+                }
+                None => total.push((currency.clone(), *letters, *amount)),
+            }
+        }
+        total.sort_by(|(one, ..), (other, ..)| (one.is_none(), one).cmp(&(other.is_none(), other)));
+        Self(total)
+    }
+
     #[must_use]
     pub fn letters(&self) -> i64 {
         self.0.iter().map(|(_, letters, _)| letters).sum()

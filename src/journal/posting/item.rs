@@ -41,7 +41,8 @@ pub enum Came {
 
 impl Came {
     /// The dead letter that stands for the event.
-    pub(super) fn letter(&self) -> Option<&LetterCopy> {
+    #[must_use]
+    pub fn letter(&self) -> Option<&LetterCopy> {
         match self {
             Self::FromBroker => None,
             Self::FromHeld { letter, .. } => letter.as_ref(),

@@ -16,8 +16,7 @@ use crate::domain::names::RELAY_OWNER_QUEUE;
 use crate::outbox::{stand_by, wait};
 use crate::platform::amqp::Connection;
 use crate::platform::health::Part;
-use crate::platform::metrics;
-use crate::platform::postgres::Work;
+use crate::platform::postgres::{Work, error_text};
 use crate::platform::time::Backoff;
 use crate::store::outbox;
 pub use parts::Relay;
@@ -26,6 +25,8 @@ use session::Session;
 
 /// The look of an instance that stands by.
 const STANDING_BY: Work = Work::of("outbox.standing_by");
+/// The interval at which a relay without PostgreSQL looks whether the probe has found it again.
+const POSTGRES_LOOK: Duration = Duration::from_millis(200);
 /// The time after which a feed of which nothing leaves is nobody's. A stopped owner is replaced after ten seconds, or a little more.
 const STILL: Duration = Duration::from_secs(30);
 
@@ -38,17 +39,22 @@ impl Relay {
             match self.session(stop, &mut backoff).await {
                 Ok(()) => return,
                 Err(error) => {
-                    metrics::relaying(false);
-                    let part = match &error {
-                        RelayError::Amqp(_) => Part::BrokerOut,
-                        RelayError::Sql(_) => Part::Postgres,
-                    };
-                    self.health.away(part, &error.to_string());
-                    tracing::warn!(error = %error, "the relay lost its session, trying again");
+                    self.health.relay(false);
+                    match &error {
+                        RelayError::Amqp(error) => self.health.away(Part::BrokerOut, &error.why()),
+                        RelayError::Sql(error) => self.health.away(Part::Postgres, &error_text(error)),
+                    }
+                    tracing::debug!(error = %error, "the relay lost its session, trying again");
                 }
             }
             if wait(backoff.delay(), stop).await {
                 return;
+            }
+            // Whoever cannot read the outbox would take the relay from an instance that can, and lose it at once.
+            while self.health.is_away(Part::Postgres) {
+                if wait(POSTGRES_LOOK, stop).await {
+                    return;
+                }
             }
         }
     }
@@ -67,7 +73,7 @@ impl Relay {
         backoff: &mut Backoff,
         stop: &CancellationToken,
     ) -> Result<(), RelayError> {
-        let mut watch = Watch::default();
+        let (mut watch, mut is_told) = (Watch::default(), false);
         while !connection.try_own(RELAY_OWNER_QUEUE).await? {
             // Another instance relays for this one, which may take work, as long as what is there leaves.
             if self.stands_still(&mut watch).await {
@@ -75,16 +81,21 @@ impl Relay {
             } else {
                 self.health.back(Part::BrokerOut);
             }
-            metrics::relaying(false);
+            if !std::mem::replace(&mut is_told, true) {
+                tracing::info!("standing by: another instance relays");
+            }
+            self.health.relay(false);
             backoff.reset();
             if wait(stand_by(), stop).await {
                 return Ok(());
             }
         }
+        // Whoever cannot read the outbox does not relay.
+        self.postgres.run(STANDING_BY, outbox::oldest).await?;
         tracing::info!("relaying");
-        metrics::relaying(true);
+        self.health.relay(true);
         self.channels(connection, backoff, stop).await?;
-        metrics::relaying(false);
+        self.health.relay(false);
         Ok(())
     }
 
@@ -116,8 +127,8 @@ impl Relay {
                 Err(RelayError::Amqp(error)) if connection.is_connected() && !error.is_timeout() => error,
                 Err(error) => return Err(error),
             };
-            tracing::warn!(error = %error, "the relay lost its channel, trying again");
-            self.health.away(Part::BrokerOut, &format!("{error}; run `fis topology check`"));
+            tracing::debug!(error = %error, "the relay lost its channel, trying again");
+            self.health.away(Part::BrokerOut, &format!("{}; run `fis topology check`", error.why()));
             if wait(backoff.delay(), stop).await {
                 return Ok(());
             }

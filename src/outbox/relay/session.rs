@@ -66,6 +66,11 @@ impl<'a> Session<'a> {
     pub async fn run(&mut self, backoff: &mut Backoff, stop: &CancellationToken) -> Result<(), RelayError> {
         self.say_well();
         loop {
+            // While nothing is to be sent, nobody else would notice.
+            if !self.connection.is_connected() {
+                let reason = "the connection was closed".to_owned();
+                return Err(AmqpError::Broker { what: "stay connected", code: None, reason }.into());
+            }
             if self.connection.is_blocked() {
                 self.blocked = Some(Instant::now());
                 self.say_ill("the broker has raised an alarm and takes no messages");
@@ -230,7 +235,6 @@ impl<'a> Session<'a> {
                     "the broker refused a message: a queue is full or has lost its majority".to_owned()
                 }
             };
-            tracing::warn!("{why}");
             self.say_ill(&why);
             break;
         }

@@ -173,6 +173,7 @@ impl Pipeline {
             self.due.notify_one();
         }
         self.mark(&ledger, is_same_ledger, &events, &posted).await;
+        self.tell_rejected(Lane::Inbox, &events, &posted.verdicts);
         mark::count(Lane::Inbox, None, &posted.verdicts);
         Ok(())
     }

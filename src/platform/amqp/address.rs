@@ -5,6 +5,7 @@ use lapin::uri::{AMQPScheme, AMQPUri};
 
 use super::AmqpError;
 use crate::platform::config;
+use crate::platform::server_address::ServerAddress;
 
 /// A node of the broker, and who we are there.
 #[derive(Clone)]
@@ -44,6 +45,13 @@ impl Address {
     pub(super) fn uri(&self) -> AMQPUri {
         self.uri.clone()
     }
+}
+
+/// The addresses as people are told.
+#[must_use]
+pub fn server(config: &config::Amqp, addresses: &[Address]) -> ServerAddress {
+    let places: Vec<String> = addresses.iter().map(Address::place).collect();
+    ServerAddress::new("RabbitMQ", places.join(", "), &config.url, "FIS_AMQP_URL")
 }
 
 /// All nodes, in the order given; at least one.

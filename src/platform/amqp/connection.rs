@@ -15,6 +15,7 @@ use super::address;
 use super::link::Link;
 use super::management::Management;
 use super::message::short;
+use super::reply::{self, ReplyCode};
 use super::topology::{Applied, Belongs, Finding, Topology, TopologyError, apply, check, sweep, take};
 use super::transport;
 use super::within;
@@ -32,6 +33,31 @@ const OWNER_HEARTBEAT_SECONDS: u16 = 5;
 const FRAME_BYTES_MAX: u32 = 128 * 1024;
 /// A connection that only publishes knows its messages, and saves the memory. RabbitMQ 4.1 takes nothing below 8 KiB.
 const PUBLISHER_FRAME_BYTES_MAX: u32 = 32 * 1024;
+
+/// The reason why one address does not take us, as the predicate of a sentence about it.
+struct Refusal {
+    why: String,
+    /// Waiting will not mend it.
+    is_hopeless: bool,
+}
+
+impl Refusal {
+    fn of(error: &lapin::Error, user: &str, vhost: &str) -> Self {
+        let code = reply::code_of(error);
+        let why = match code {
+            Some(ReplyCode::AccessRefused) => {
+                format!("refuses user `{user}` (ACCESS_REFUSED): no such user, or a wrong password")
+            }
+            Some(ReplyCode::NotAllowed) => {
+                format!(
+                    "does not let user `{user}` into virtual host `{vhost}` (NOT_ALLOWED): it does not exist, or the user has no right"
+                )
+            }
+            _ => reply::text_of(error),
+        };
+        Self { why, is_hopeless: matches!(code, Some(ReplyCode::AccessRefused | ReplyCode::NotAllowed)) }
+    }
+}
 
 pub struct Connection {
     link: Arc<Link>,
@@ -78,24 +104,39 @@ impl Connection {
             uri.query.frame_max = uri.query.frame_max.or(Some(frame_bytes_max));
             match Self::connect(uri, config.timeout_ms, name).await {
                 Ok(connection) => return Ok(connection),
-                Err(error) if addresses.len() == 1 => return Err(error),
-                Err(error) => {
-                    tracing::warn!(broker = address.place(), error = %error, "a broker does not take us, trying the next");
-                    tried.push((address.place(), error));
+                Err(refusal) => {
+                    if addresses.len() > 1 {
+                        let (place, why) = (address.place(), &refusal.why);
+                        tracing::debug!(server.address = place, "RabbitMQ at {place} {why}, trying the next");
+                    }
+                    tried.push((address.place(), refusal));
                 }
             }
         }
-        Err(AmqpError::Nowhere { tried })
+        let why = match tried.as_slice() {
+            [(_, only)] => only.why.clone(),
+            all => {
+                let said: Vec<String> = all.iter().map(|(place, said)| format!("{place} {}", said.why)).collect();
+                format!("does not take us: {}", said.join("; "))
+            }
+        };
+        Err(AmqpError::Unreachable {
+            address: Box::new(address::server(config, &addresses)),
+            why,
+            // One node may be starting or shut out; as long as another merely does not answer, waiting may help.
+            is_hopeless: tried.iter().all(|(_, refusal)| refusal.is_hopeless),
+        })
     }
 
-    async fn connect(uri: AMQPUri, milliseconds: u64, name: &str) -> Result<Self, AmqpError> {
+    async fn connect(uri: AMQPUri, milliseconds: u64, name: &str) -> Result<Self, Refusal> {
+        let (user, vhost) = (uri.authority.userinfo.username.clone(), uri.vhost.clone());
         let timeout = Duration::from_millis(milliseconds);
         let properties = ConnectionProperties::default().with_connection_name(name.into());
         // lapin has no connect timeout of its own on the asynchronous path.
         match tokio::time::timeout(timeout, transport::connect(uri, properties)).await {
             Ok(Ok(inner)) => Ok(Self { link: Arc::new(Link::new(inner)), timeout }),
-            Ok(Err(error)) => Err(AmqpError::from_lapin("connect")(error)),
-            Err(_) => Err(AmqpError::Timeout { what: "connect", milliseconds }),
+            Ok(Err(error)) => Err(Refusal::of(&error, &user, &vhost)),
+            Err(_) => Err(Refusal { why: format!("does not answer within {milliseconds} ms"), is_hopeless: false }),
         }
     }
 

@@ -20,6 +20,8 @@ pub mod wire;
 
 use std::time::Duration;
 
+use super::server_address::ServerAddress;
+
 pub use connection::Connection;
 pub use consumer::{Consumer, Delivery, Settler};
 pub use message::{OutMessage, Properties};
@@ -40,14 +42,15 @@ pub enum AmqpError {
     Vhosts { place: String },
     #[error("setting `amqp.management_url`: {reason}")]
     ManagementUrl { reason: String },
-    #[error("no broker answers: {}", told(tried))]
-    Nowhere { tried: Vec<(String, AmqpError)> },
-    #[error("the broker did not answer within {milliseconds} ms while trying to {what}")]
+    /// No address takes us. `why` is the predicate of a sentence about the server, `is_hopeless` that waiting will not mend it.
+    #[error("{}", address.sentence(why))]
+    Unreachable { address: Box<ServerAddress>, why: String, is_hopeless: bool },
+    #[error("RabbitMQ did not answer within {milliseconds} ms while trying to {what}")]
     Timeout { what: &'static str, milliseconds: u64 },
-    #[error("the broker cancelled the consumer of {queue}")]
+    #[error("RabbitMQ cancelled the consumer of {queue}")]
     Cancelled { queue: String },
     /// `code` is what the broker answered; without one the session was lost before it could, or its answer makes no sense.
-    #[error("the broker refused to {what}: {reason}")]
+    #[error("RabbitMQ did not {what}: {reason}")]
     Broker { what: &'static str, code: Option<ReplyCode>, reason: String },
 }
 
@@ -57,10 +60,21 @@ impl AmqpError {
     pub fn needs_a_person(&self) -> bool {
         match self {
             Self::Url { .. } | Self::Vhosts { .. } | Self::ManagementUrl { .. } => true,
-            // One node may be starting or shut out; as long as another is merely away, waiting may help.
-            Self::Nowhere { tried } => tried.iter().all(|(_, error)| error.needs_a_person()),
+            Self::Unreachable { is_hopeless, .. } => *is_hopeless,
             Self::Broker { code, .. } => matches!(code, Some(ReplyCode::AccessRefused | ReplyCode::NotAllowed)),
             Self::Timeout { .. } | Self::Cancelled { .. } => false,
+        }
+    }
+
+    /// What goes on after the server's name and a colon: the server and the address are left out.
+    #[must_use]
+    pub fn why(&self) -> String {
+        match self {
+            Self::Unreachable { why, .. } => why.clone(),
+            error => {
+                let text = error.to_string();
+                text.strip_prefix("RabbitMQ ").map(str::to_owned).unwrap_or(text)
+            }
         }
     }
 
@@ -71,7 +85,7 @@ impl AmqpError {
     }
 
     fn from_lapin(what: &'static str) -> impl Fn(lapin::Error) -> Self {
-        move |error| Self::Broker { what, code: reply::code_of(&error), reason: error.to_string() }
+        move |error| Self::Broker { what, code: reply::code_of(&error), reason: reply::text_of(&error) }
     }
 }
 
@@ -88,8 +102,4 @@ async fn within<T>(
             Err(AmqpError::Timeout { what, milliseconds })
         }
     }
-}
-
-fn told(tried: &[(String, AmqpError)]) -> String {
-    tried.iter().map(|(place, error)| format!("{place}: {error}")).collect::<Vec<_>>().join("; ")
 }

@@ -1,5 +1,7 @@
 //! The broker's reply codes: a number of AMQP enters, one of the words that somebody here acts upon leaves.
 
+use crate::platform::server_address::io_text;
+
 /// The code with which the broker refused something.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum ReplyCode {
@@ -35,6 +37,19 @@ impl From<ReplyCode> for u16 {
             ReplyCode::NotAllowed => 530,
             ReplyCode::Other(other) => other,
         }
+    }
+}
+
+/// What an error of lapin's means, in the broker's words where it was the broker who spoke.
+pub(super) fn text_of(error: &lapin::Error) -> String {
+    match error.kind() {
+        lapin::ErrorKind::ProtocolError(said) => said.get_message().to_string(),
+        lapin::ErrorKind::IOError(error) => io_text(error),
+        lapin::ErrorKind::MissingHeartbeatError => "does not answer: its heartbeats are missing".to_owned(),
+        lapin::ErrorKind::InvalidConnectionState(_) | lapin::ErrorKind::InvalidChannelState(..) => {
+            "closed the connection".to_owned()
+        }
+        _ => error.to_string(),
     }
 }
 

@@ -4,6 +4,8 @@
 use sqlx::postgres::PgConnectOptions;
 
 use super::PostgresError;
+use crate::platform::config;
+use crate::platform::server_address::ServerAddress;
 
 /// The parameters that sqlx 0.8 reads; `options[…]` is one, too.
 const KNOWN: [&str; 17] = [
@@ -46,6 +48,15 @@ pub(super) fn parse(url: &str) -> Result<PgConnectOptions, PostgresError> {
         );
     }
     Ok(options)
+}
+
+/// The address as people are told: a socket's path, or host and port.
+pub(super) fn of(options: &PgConnectOptions, config: &config::Database) -> ServerAddress {
+    let place = match options.get_socket() {
+        Some(path) => path.display().to_string(),
+        None => format!("{}:{}", options.get_host(), options.get_port()),
+    };
+    ServerAddress::new("PostgreSQL", place, &config.url, "FIS_DATABASE_URL")
 }
 
 fn key_of(pair: &str) -> &str {

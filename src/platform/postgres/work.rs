@@ -65,7 +65,7 @@ impl Postgres {
     ) -> Result<T, E> {
         let connection = match self.take_kept(work).await {
             Some(connection) => connection,
-            None => self.pool.acquire().await?,
+            None => self.acquire().await?,
         };
         let (connection, done) = within(self.answer_limit, work, connection, act).await?;
         if let (Ok(_), true) = (&done, work.keeps_connection) {
@@ -79,7 +79,7 @@ impl Postgres {
     /// # Errors
     /// No connection could be had.
     pub async fn lease(&self, work: Work) -> Result<Lease, sqlx::Error> {
-        Ok(Lease { work, limit: self.answer_limit, connection: Some(self.pool.acquire().await?) })
+        Ok(Lease { work, limit: self.answer_limit, connection: Some(self.acquire().await?) })
     }
 
     /// The connection that last did such work, if it still lives.

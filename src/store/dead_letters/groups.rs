@@ -116,21 +116,6 @@ pub async fn open_letters(db: &mut PgConnection) -> Result<Vec<OpenLetters>, Sto
     Ok(open)
 }
 
-/// Open letters by reason.
-///
-/// # Errors
-/// The database is away.
-pub async fn open_by_reason(db: &mut PgConnection) -> Result<Vec<(String, i64)>, StoreError> {
-    let reasons = sqlx::query_as(
-        "select reason, count(*) as letters
-           from fis_dead_letter
-          where status in ('parked', 'replaying')
-          group by reason
-          order by reason",
-    );
-    Ok(reasons.fetch_all(db).await?)
-}
-
 /// The money of a tenant that is dated in a span of days and not in the books: open letters, then held events. The date is the rule's or the
 /// event's own where it could be read, else the day of receipt.
 ///

@@ -9,7 +9,7 @@ mod write;
 
 pub(in crate::store) use filter::PARAMETERS;
 pub use filter::{Filter, Scope};
-pub use groups::{GroupMoney, GroupName, OpenLetters, Sums, dated_between, groups, open_by_reason, open_letters, sums};
+pub use groups::{GroupMoney, GroupName, OpenLetters, Sums, dated_between, groups, open_letters, sums};
 pub use posting::{KnownLetter, LockedLetter, lock_known, lock_letters, lock_resolved};
 pub use read::{EventLetter, Letter, Sort, Whole, list, lock_chosen, of_event, prunable, statuses, whole, whole_page};
 pub use write::{

@@ -261,14 +261,3 @@ pub async fn find_unbalanced_entry(
     );
     sqlx::query_scalar(&sql).persistent(false).bind(tenant.as_str()).bind(as_of).fetch_optional(db).await
 }
-
-/// The number of held events, and of all entries of all tenants.
-///
-/// # Errors
-/// The database is away.
-pub async fn count_held_and_entries(db: &mut PgConnection) -> Result<(i64, i64), sqlx::Error> {
-    let counts = sqlx::query("select (select count(*) from fis_held) as held, (select coalesce(sum(seq), 0) from fis_chain_head)::bigint as entries")
-        .fetch_one(db)
-        .await?;
-    Ok((counts.try_get("held")?, counts.try_get("entries")?))
-}

@@ -44,7 +44,7 @@ pub use belonging::{Belongs, take};
 pub use check::check;
 pub use definitions::{Binding, DEFINITIONS, DefinitionsError, Exchange, Former, Queue, Role, Topology};
 pub use draw::draw;
-pub use remedy::SafePolicy;
+pub use remedy::{APPLY, SafePolicy};
 pub use report::{Finding, Severity, is_lossy, report};
 
 use super::ReplyCode;
