@@ -4,11 +4,12 @@
 use chrono::{DateTime, Utc};
 
 use super::{Desk, DeskError, log_act};
-use crate::domain::books::{Act, Books, Change, Mistake, Thing};
+use crate::domain::books::{Act, Books, Change, Mistake, Position, Thing};
 use crate::domain::ids::TenantId;
 use crate::domain::operator::Operator;
 use crate::domain::period::Period;
 use crate::journal::books::{self, Against, Outlook};
+use crate::platform::printable::is_unfit;
 use crate::store::books as stored;
 
 /// A file of books without a mistake.
@@ -90,6 +91,36 @@ pub fn check(source: &str) -> Result<BooksCheck, DeskError> {
         rules: books.rules().len(),
         mistakes: Vec::new(),
     })
+}
+
+/// A small commented file to begin with, whose period is this year. It has no mistakes.
+#[must_use]
+pub fn new_books(year: i32) -> String {
+    include_str!("new_books.toml").replace("{year}", &year.to_string())
+}
+
+/// Characters of a line that are shown around a mistake. With the line's number they fit a terminal of 80 columns.
+const SHOWN_BEFORE: usize = 45;
+const SHOWN_MAX: usize = 70;
+
+/// The line of a mistake with a caret under its place:
+///
+/// ```text
+///   61 | currency = "EUR"
+///      |             ^
+/// ```
+///
+/// A character that is unfit to be shown is a blank, so that the caret stands under its place.
+#[must_use]
+pub fn excerpt(source: &str, position: Position) -> Option<String> {
+    let line = source.split('\n').nth(position.line.checked_sub(1)?)?;
+    let place = position.column.checked_sub(1)?;
+    let start = place.saturating_sub(SHOWN_BEFORE);
+    let fit = |c: char| if is_unfit(c) { ' ' } else { c };
+    let shown: String = line.chars().skip(start).take(SHOWN_MAX).map(fit).collect();
+    let number = position.line.to_string();
+    let (margin, before) = (" ".repeat(number.len()), " ".repeat(place - start));
+    Some(format!("  {number} | {}\n  {margin} | {before}^", shown.trim_end()))
 }
 
 impl Desk {

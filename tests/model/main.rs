@@ -5,6 +5,7 @@
 //! |---|---|
 //! | `scenarios` | every rule feature and every reason that mapping can give, one row per event |
 //! | `books` | a wrong books file is told every mistake with its place; a plan tells each difference in meaning |
+//! | `books_page` | `docs/books.md` and `fis books init` show what can be used as it stands |
 //! | `decode` | the five dialects, the limits, and the reason for everything that is not an event |
 //! | `hashes` | payload and entry hashes equal those of an independent program, `golden.py` |
 //! | `ledger` | random books and events map as a tiny, obviously right reference says |
@@ -28,6 +29,7 @@
 mod addresses;
 mod asyncapi;
 mod books;
+mod books_page;
 mod config;
 mod decode;
 mod fuzz;
