@@ -17,6 +17,7 @@
 //! | `names` | every exchange, queue and routing key that a document names exists |
 //! | `work` | what makes an event longer than it looks counts as work |
 //! | `fuzz` | nothing that enters makes the code panic, hang or take more than its steps |
+//! | `pages` | links lead somewhere, the index names every page, the list of metrics is the source's |
 //! | `ops` | compose file, image, unit and server configurations fit the code |
 #![allow(
     clippy::unwrap_used,
@@ -37,6 +38,7 @@ mod hashes;
 mod ledger;
 mod names;
 mod ops;
+mod pages;
 mod posting;
 mod relay;
 mod scenarios;
