@@ -99,9 +99,10 @@ pub fn new_books(year: i32) -> String {
     include_str!("new_books.toml").replace("{year}", &year.to_string())
 }
 
-/// Characters of a line that are shown around a mistake. With the line's number they fit a terminal of 80 columns.
-const SHOWN_BEFORE: usize = 45;
+/// Characters of a line that are shown: with the line's number they fit a terminal of 80 columns.
 const SHOWN_MAX: usize = 70;
+/// Characters that are shown before a mistake that is further to the right than that.
+const SHOWN_BEFORE: usize = 45;
 
 /// The line of a mistake with a caret under its place:
 ///
@@ -115,9 +116,14 @@ const SHOWN_MAX: usize = 70;
 pub fn excerpt(source: &str, position: Position) -> Option<String> {
     let line = source.split('\n').nth(position.line.checked_sub(1)?)?;
     let place = position.column.checked_sub(1)?;
-    let start = place.saturating_sub(SHOWN_BEFORE);
-    let fit = |c: char| if is_unfit(c) { ' ' } else { c };
-    let shown: String = line.chars().skip(start).take(SHOWN_MAX).map(fit).collect();
+    let start = if place < SHOWN_MAX { 0 } else { place - SHOWN_BEFORE };
+    let fit = |(at, c): (usize, char)| match c {
+        // Something is left out before it or behind it.
+        _ if start > 0 && at == 0 || at == SHOWN_MAX => '…',
+        c if is_unfit(c) => ' ',
+        c => c,
+    };
+    let shown: String = line.chars().skip(start).take(SHOWN_MAX + 1).enumerate().map(fit).collect();
     let number = position.line.to_string();
     let (margin, before) = (" ".repeat(number.len()), " ".repeat(place - start));
     Some(format!("  {number} | {}\n  {margin} | {before}^", shown.trim_end()))
