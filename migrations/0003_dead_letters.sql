@@ -17,11 +17,22 @@
 -- Moving a letter costs what its indexes cost: every move writes a new version of the row, and an entry into each index that holds it.
 -- So no index says twice what another one says, and none holds letters that nobody looks for in it.
 
--- What is left of a detail without what differs from event to event: values in quotes, and every word with a digit.
+-- What is left of a text without what differs from event to event: values in quotes, and every word with a digit. The numbers of our own texts are
+-- put back.
+create function fis_masked(text text) returns text
+language sql immutable strict parallel safe
+return replace(replace(replace(
+           regexp_replace(regexp_replace(text, '"[^"]*"|''[^'']*''', '"…"', 'g'),
+                          '[A-Za-z0-9_.:/+-]*[0-9][A-Za-z0-9_.:/+-]*', '#', 'g'),
+           'RFC # time such as #', 'RFC 3339 time such as 2026-02-25T10:00:00Z'),
+           'RFC # time', 'RFC 3339 time'),
+           'ISO # currency', 'ISO 4217 currency');
+
+-- A rule and its expression are the books' own words, the same for all events, and stay as they are.
 create function fis_fingerprint(detail text) returns text
 language sql immutable strict parallel safe
-return left(regexp_replace(regexp_replace(detail, '"[^"]*"|''[^'']*''', '"…"', 'g'),
-                           '[A-Za-z0-9_.:/+-]*[0-9][A-Za-z0-9_.:/+-]*', '#', 'g'), 200);
+return left(coalesce(substring(detail from '^rule `[^`]*`: `[^`]*`'), '')
+            || fis_masked(regexp_replace(detail, '^rule `[^`]*`: `[^`]*`', '')), 200);
 
 create function fis_rule_of(detail text) returns text
 language sql immutable strict parallel safe

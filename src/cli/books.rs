@@ -1,4 +1,4 @@
-//! `fis books check|apply|show|versions`. Files enter; plans, mistakes and versions leave. Nothing is put in force that
+//! `fis books init|check|apply|show|versions`. Files enter; plans, mistakes and versions leave. Nothing is put in force that
 //! nobody confirmed, at the terminal or with `--yes`.
 
 mod plan;
@@ -7,16 +7,20 @@ use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 
 use anyhow::Context;
+use chrono::Datelike;
 
 use super::{TenantArg, Who, plural, text};
-use crate::desk::books::{ApplyBooks, BooksChange, check};
+use crate::desk::books::{ApplyBooks, BooksChange, check, excerpt, new_books};
 use crate::desk::{Desk, DeskError};
 use crate::domain::books::{Books, Mistake, Position};
 use crate::domain::operator::Operator;
 use crate::platform::config::Config;
+use crate::platform::time::now;
 
 #[derive(clap::Subcommand)]
 pub enum BooksCommand {
+    /// Print a small commented file to begin with
+    Init,
     /// Look for mistakes, without a server
     Check {
         file: PathBuf,
@@ -59,6 +63,10 @@ pub struct Apply {
 impl BooksCommand {
     pub async fn run(self, config: &Config) -> anyhow::Result<ExitCode> {
         match self {
+            Self::Init => {
+                text::print_text(&new_books(now().year()))?;
+                Ok(ExitCode::SUCCESS)
+            }
             Self::Check { file, json } => look(&file, json),
             Self::Apply(apply) => apply.run(config).await,
             Self::Show { tenant, version, json } => show(config, &tenant, version, json).await,
@@ -85,9 +93,10 @@ struct Mistakes<'a> {
 }
 
 fn look(file: &Path, json: bool) -> anyhow::Result<ExitCode> {
-    let told = match check(&read(file)?) {
+    let source = read(file)?;
+    let told = match check(&source) {
         Ok(told) => told,
-        Err(error) => return complain(file, error, json),
+        Err(error) => return complain(file, &source, error, json),
     };
     if json {
         super::print_json(&OfFile { file, told })?;
@@ -99,8 +108,8 @@ fn look(file: &Path, json: bool) -> anyhow::Result<ExitCode> {
     Ok(ExitCode::SUCCESS)
 }
 
-/// One mistake per line, in the form that editors jump to.
-fn complain(file: &Path, error: DeskError, json: bool) -> anyhow::Result<ExitCode> {
+/// Each mistake on a line of the form that editors jump to, and below it the place in the file.
+fn complain(file: &Path, source: &str, error: DeskError, json: bool) -> anyhow::Result<ExitCode> {
     let DeskError::Mistakes { mistakes } = error else { return Err(error.into()) };
     if json {
         super::print_json(&OfFile { file, told: Mistakes { mistakes: &mistakes } })?;
@@ -110,6 +119,9 @@ fn complain(file: &Path, error: DeskError, json: bool) -> anyhow::Result<ExitCod
         match mistake.position {
             Some(Position { line, column }) => eprintln!("{}:{line}:{column}: {mistake}", file.display()),
             None => eprintln!("{}: {mistake}", file.display()),
+        }
+        if let Some(excerpt) = mistake.position.and_then(|position| excerpt(source, position)) {
+            eprintln!("{excerpt}");
         }
     }
     let noun = if mistakes.len() == 1 { "mistake" } else { "mistakes" };
@@ -122,12 +134,12 @@ impl Apply {
         let source = read(&self.file)?;
         // Before a server is asked: a file with mistakes needs none.
         if let Err(error) = check(&source) {
-            return complain(&self.file, error, self.json);
+            return complain(&self.file, &source, error, self.json);
         }
         let desk = Desk::open(config).await?;
         let plan = match desk.plan_books(&source).await {
             Ok(plan) => plan,
-            Err(error) => return complain(&self.file, error, self.json),
+            Err(error) => return complain(&self.file, &source, error, self.json),
         };
         if !self.json {
             plan::print(&plan);
@@ -152,7 +164,7 @@ impl Apply {
                 }
                 Ok(code)
             }
-            Err(error) => complain(&self.file, error, self.json),
+            Err(error) => complain(&self.file, &source, error, self.json),
         }
     }
 

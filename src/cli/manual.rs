@@ -22,9 +22,9 @@ const STYLES: Styles = Styles::styled()
 
 /// The commands by what somebody wants to do.
 const GROUPS: [(&str, &[&str]); 6] = [
-    ("Run the service", &["run", "migrate", "topology", "status"]),
+    ("Run the service", &["setup", "run", "status", "migrate", "topology", "config"]),
     ("Send events and ask what became of them", &["publish", "preview", "receipt", "batch"]),
-    ("Keep the books", &["books", "journal", "trial-balance", "revert", "export"]),
+    ("Keep the books", &["books", "tenants", "journal", "trial-balance", "revert", "export"]),
     ("Mend what is not in the books", &["dlq", "held"]),
     ("Prove that nothing is missing, doubled or altered", &["tie-out", "verify", "checkpoint", "feed"]),
     ("Help", &["completions", "man", "help"]),
@@ -50,8 +50,11 @@ const OPTIONS: [(&str, &str); 15] = [
 ];
 
 /// One line for each command, as somebody would type it.
-const EXAMPLES: [(&str, &str); 38] = [
+const EXAMPLES: [(&str, &str); 44] = [
     ("run", "fis run --once"),
+    ("setup", "fis setup --yes"),
+    ("config show", "fis config show"),
+    ("config check", "fis config check"),
     ("migrate", "fis migrate"),
     ("topology apply", "fis topology apply"),
     ("topology check", "fis topology check"),
@@ -64,8 +67,10 @@ const EXAMPLES: [(&str, &str); 38] = [
     ("batch close", "fis batch close --tenant acme-shop pay_run_2026_03 --why 'one was withdrawn'"),
     ("books check", "fis books check books/shop.toml"),
     ("books apply", "fis books apply books/shop.toml"),
+    ("books init", "fis books init"),
     ("books show", "fis books show --tenant acme-shop"),
     ("books versions", "fis books versions --tenant acme-shop"),
+    ("tenants", "fis tenants"),
     ("journal", "fis journal --tenant acme-shop --account 1100 --from 2026-02-01"),
     ("trial-balance", "fis trial-balance --tenant acme-shop --as-of 2026-02-28"),
     ("revert", "fis revert --tenant acme-shop 47 --why 'booked twice'"),
@@ -77,6 +82,7 @@ const EXAMPLES: [(&str, &str); 38] = [
     ("dlq replays", "fis dlq replays"),
     ("dlq edit", "fis dlq edit dl_2v6xk0q3m8 --set payload.total=10.00 --why 'three decimals'"),
     ("dlq discard", "fis dlq discard dl_2v6xk0q3m8 --why 'a test order'"),
+    ("dlq restore", "fis dlq restore dl_2v6xk0q3m8 --why 'it was no test order'"),
     ("dlq export", "fis dlq export --reason bad_amount > letters.csv"),
     ("dlq prune", "fis dlq prune --older-than 90d"),
     ("held list", "fis held list --reason fx_rate_missing"),

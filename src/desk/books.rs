@@ -5,11 +5,12 @@ use chrono::{DateTime, Utc};
 
 use super::tenants::no_tenant;
 use super::{Desk, DeskError, log_act};
-use crate::domain::books::{Act, Books, Change, Mistake, Thing};
+use crate::domain::books::{Act, Books, Change, Mistake, Position, Thing};
 use crate::domain::ids::TenantId;
 use crate::domain::operator::Operator;
 use crate::domain::period::Period;
 use crate::journal::books::{self, Against, Outlook};
+use crate::platform::printable::is_unfit;
 use crate::store::books as stored;
 
 /// A file of books without a mistake.
@@ -91,6 +92,42 @@ pub fn check(source: &str) -> Result<BooksCheck, DeskError> {
         rules: books.rules().len(),
         mistakes: Vec::new(),
     })
+}
+
+/// A small commented file to begin with, whose period is this year. It has no mistakes.
+#[must_use]
+pub fn new_books(year: i32) -> String {
+    include_str!("new_books.toml").replace("{year}", &year.to_string())
+}
+
+/// Characters of a line that are shown: with the line's number they fit a terminal of 80 columns.
+const SHOWN_MAX: usize = 70;
+/// Characters that are shown before a mistake that is further to the right than that.
+const SHOWN_BEFORE: usize = 45;
+
+/// The line of a mistake with a caret under its place:
+///
+/// ```text
+///   61 | currency = "EUR"
+///      |             ^
+/// ```
+///
+/// A character that is unfit to be shown is a blank, so that the caret stands under its place.
+#[must_use]
+pub fn excerpt(source: &str, position: Position) -> Option<String> {
+    let line = source.split('\n').nth(position.line.checked_sub(1)?)?;
+    let place = position.column.checked_sub(1)?;
+    let start = if place < SHOWN_MAX { 0 } else { place - SHOWN_BEFORE };
+    let fit = |(at, c): (usize, char)| match c {
+        // Something is left out before it or behind it.
+        _ if start > 0 && at == 0 || at == SHOWN_MAX => '…',
+        c if is_unfit(c) => ' ',
+        c => c,
+    };
+    let shown: String = line.chars().skip(start).take(SHOWN_MAX + 1).enumerate().map(fit).collect();
+    let number = position.line.to_string();
+    let (margin, before) = (" ".repeat(number.len()), " ".repeat(place - start));
+    Some(format!("  {number} | {}\n  {margin} | {before}^", shown.trim_end()))
 }
 
 impl Desk {

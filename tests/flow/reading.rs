@@ -185,6 +185,8 @@ print(json.dumps({
     "errors": [str(error) for error in errors],
     "balances": {key: format(value.normalize(), "f") for key, value in sums.items() if value},
     "said": said,
+    "prices": sum(isinstance(e, data.Price) for e in entries),
+    "names": sorted(codes),
 }))
 "#;
 
@@ -201,6 +203,11 @@ async fn beancount_accepts_the_export_with_the_same_balances() {
     let answer: Value = serde_json::from_str(&answer).unwrap();
     assert_eq!(answer["errors"], json!([]));
     assert_eq!(answer["balances"], json!(kept_balances(&world).await));
+    assert_eq!(
+        answer["prices"],
+        json!(MORE_BOOKS.matches("[[rates]]").count() + books("acme").matches("[[rates]]").count())
+    );
+    assert!(answer["names"].to_string().contains("\"Assets:1100-Trade-receivables\""), "{answer}");
     let mut said: Vec<Value> = answer["said"].as_array().unwrap().clone();
     said.sort_by_key(Value::to_string);
     let rows: Vec<(String, String, String, String, String)> = sqlx::query_as(
@@ -244,6 +251,10 @@ async fn hledger_accepts_the_export_with_the_same_balances() {
         }
     }
     assert_eq!(balances, kept_balances(&world).await);
+    // The rates of the books are prices: everything can be valued in the base currency, and reports show the accounts' names.
+    let valued = text(&run("hledger", &["-f", &path, "bal", "-N", "--flat", "-X", "EUR"]).unwrap());
+    assert!(valued.contains("  Assets:1100 Trade receivables\n"), "{valued}");
+    assert!(["USD", "JPY", "KWD"].iter().all(|currency| !valued.contains(currency)), "{valued}");
     let ids: Vec<String> =
         sqlx::query_scalar("select entry_id from fis_journal_entry where tenant_id = 'acme' order by seq")
             .fetch_all(&world.pool)

@@ -2,6 +2,7 @@
 //!
 //! A `^` in a row's text stands right before the place that the mistake must name; it is taken out before the file is read.
 
+use fis::desk::books::excerpt;
 use fis::domain::books::{Act, Books, Mistake, Plan, Position};
 
 const HEAD: &str = r#"tenant = "acme"
@@ -69,6 +70,7 @@ fn a_mistake_in_the_settings_is_told_with_its_place() {
         ("  ^unmached = \"reject\"", "unknown key `unmached`, did you mean `unmatched`?"),
         ("rounding_account = ^\"1001\"", "rounding_account: unknown account `1001`, did you mean `1000`?"),
         ("name = \"x\"\n^name = \"y\"", "duplicate key"),
+        ("x = 1^,19", "unexpected key or value, expected newline, `#`; decimals have a point: 1.19"),
         ("rules = ^\"none\"", "`rules` must be a list, written as `[[rules]]`, it is a text"),
     ] {
         told(&format!("{HEAD}{text}\n{ACCOUNTS}"), expected);
@@ -93,6 +95,10 @@ fn a_mistake_in_an_account_a_period_or_a_rate_is_told_with_its_place() {
         (
             "[[accounts]]\ncode = \"x\"\ntype = ^\"assets\"".to_owned(),
             "account `x`: `type` is `assets`, it can be `asset`, `liability`, `equity`, `income`, `expense`, did you mean `asset`?",
+        ),
+        (
+            "[[accounts]]\ncode = \"x\"\ntype = ^\"Revenue\"".to_owned(),
+            "account `x`: `type` is `Revenue`, it can be `asset`, `liability`, `equity`, `income`, `expense`, did you mean `income`?",
         ),
         (
             "[[accounts]]\ncode = \"x\"\ntype = \"asset\"\n^colour = \"red\"".to_owned(),
@@ -121,6 +127,10 @@ fn a_mistake_in_an_account_a_period_or_a_rate_is_told_with_its_place() {
             rate.replace("\"0.92\"", "^\"0\""),
             "rate USD to EUR of 2026-01-01: `0` is not a positive rate of at most 12 digits between two currencies",
         ),
+        (
+            rate.replace("\"0.92\"", "^\"0,92\""),
+            "rate USD to EUR of 2026-01-01: `0,92` is not a positive rate of at most 12 digits between two currencies; decimals have a point, as in 0.9200",
+        ),
         (format!("{rate}^{rate}"), "rate USD to EUR of 2026-01-01: appears twice, first on line 10"),
     ] {
         told(&format!("{HEAD}{ACCOUNTS}{text}\n"), expected);
@@ -146,11 +156,21 @@ fn a_mistake_in_an_expression_is_told_where_it_stands_in_the_text() {
             "{ ^credti = \"4000\", debit = \"1000\"",
             "rule `r`, line 2: unknown key `credti`, did you mean `credit`?",
         ),
+        (
+            "\"'EUR'\"",
+            "\"^EUR\"",
+            "rule `r`: `currency = \"EUR\"`: unknown name `EUR`; a literal is written `\"'EUR'\"`, a member of the event is `payload.EUR`",
+        ),
+        (
+            "\"payload.a\" }, {",
+            "\"payload.a * 1^,19\" }, {",
+            "rule `r`, line 1: `amount = \"payload.a * 1,19\"`: a number has a point before its decimals and no comma: write it as 1234.50",
+        ),
         ("\"'EUR'\"", "^\"'EURO'\"", "rule `r`: `EURO` is not an ISO 4217 currency, did you mean `EUR`?"),
         (
             "currency",
             "when = '''\npayload.a ==\n^item.x'''\ncurrency",
-            "rule `r`: `when = \"payload.a == item.x\"`: unknown name `item`",
+            "rule `r`: `when = \"payload.a == item.x\"`: unknown name `item`; only the lines of a rule with `each` have it",
         ),
         (
             "currency",
@@ -185,6 +205,45 @@ fn a_mistake_in_an_expression_is_told_where_it_stands_in_the_text() {
     ] {
         told(&format!("{HEAD}{ACCOUNTS}{}", RULE.replacen(old, new, 1)), expected);
     }
+}
+
+#[test]
+fn a_thing_of_the_wrong_kind_is_one_mistake_and_not_two() {
+    let whole = format!("{HEAD}{ACCOUNTS}{RULE}");
+    for (old, new, expected) in [
+        ("code = \"1000\"", "code = ^1000", "account 1: `code` must be a text in quotes, it is a number"),
+        ("debit = \"1000\"", "debit = ^1000", "rule `r`, line 1: `debit` must be a text in quotes, it is a number"),
+        ("\"'EUR'\"", "^978", "rule `r`: `currency` must be a text in quotes, it is a number"),
+        ("lines = [", "ignore = ^\"yes\" #", "rule `r`: `ignore` must be true or false, it is a text"),
+        ("lines = [", "reverses = ^7 #", "rule `r`: `reverses` must be a text in quotes, it is a number"),
+        ("lines = [", "lines = ^{} #", "rule `r`: `lines` must be a list, written as `[[lines]]`, it is a table"),
+    ] {
+        assert!(whole.contains(old), "{old}");
+        told(&whole.replacen(old, new, 1), expected);
+    }
+    // An account whose code cannot stand in a ledger is not unknown to the rules.
+    let odd = whole.replace("code = \"1000\"", "code = \"10 00\"").replace("debit = \"1000\"", "debit = \"10 00\"");
+    assert_eq!(Books::parse(&odd, 1).unwrap_err().len(), 1);
+}
+
+#[test]
+fn the_line_of_a_mistake_is_shown_with_a_caret_under_its_place() {
+    for (text, line, column, expected) in [
+        ("a\nb = \"EUR\"\r\nc", 2, 6, "  2 | b = \"EUR\"\n    |      ^"),
+        ("\tä = x", 1, 6, "  1 |  ä = x\n    |      ^"),
+        ("a = \u{202e}x\u{1b}[2J", 1, 6, "  1 | a =  x [2J\n    |      ^"),
+        ("a", 1, 2, "  1 | a\n    |  ^"),
+    ] {
+        assert_eq!(excerpt(text, Position { line, column }).as_deref(), Some(expected), "{text}");
+    }
+    let long = format!("{}!{}", "x".repeat(500), "y".repeat(500));
+    let shown = excerpt(&long, Position { line: 1, column: 501 }).unwrap();
+    let (line, caret) = shown.split_once('\n').unwrap();
+    assert!(line.chars().count() <= 80, "{shown}");
+    assert!(line.starts_with("  1 | …xx") && line.ends_with("yy…"), "{shown}");
+    let column = |text: &str, wanted: char| text.chars().position(|c| c == wanted);
+    assert_eq!(column(line, '!'), column(caret, '^'), "{shown}");
+    assert_eq!(excerpt("a", Position { line: 2, column: 1 }), None);
 }
 
 #[test]

@@ -5,6 +5,7 @@
 //! |---|---|
 //! | `scenarios` | every rule feature and every reason that mapping can give, one row per event |
 //! | `books` | a wrong books file is told every mistake with its place; a plan tells each difference in meaning |
+//! | `books_page` | `docs/books.md` and `fis books init` show what can be used as it stands |
 //! | `decode` | the five dialects, the limits, and the reason for everything that is not an event |
 //! | `hashes` | payload and entry hashes equal those of an independent program, `golden.py` |
 //! | `ledger` | random books and events map as a tiny, obviously right reference says |
@@ -16,6 +17,7 @@
 //! | `names` | every exchange, queue and routing key that a document names exists |
 //! | `work` | what makes an event longer than it looks counts as work |
 //! | `fuzz` | nothing that enters makes the code panic, hang or take more than its steps |
+//! | `pages` | links lead somewhere, the index names every page, the list of metrics is the source's |
 //! | `ops` | compose file, image, unit and server configurations fit the code |
 #![allow(
     clippy::unwrap_used,
@@ -28,6 +30,7 @@
 mod addresses;
 mod asyncapi;
 mod books;
+mod books_page;
 mod config;
 mod decode;
 mod fuzz;
@@ -35,6 +38,7 @@ mod hashes;
 mod ledger;
 mod names;
 mod ops;
+mod pages;
 mod posting;
 mod relay;
 mod scenarios;

@@ -54,8 +54,7 @@ impl Compiler<'_> {
         {
             self.mistakes.add(*at, place, format!("`retry`: {fault}"));
         }
-        let kinds = [source.ignore, source.reverses.is_some(), !source.lines.is_empty()];
-        if kinds.iter().filter(|given| **given).count() != 1 {
+        if source.kinds? != 1 {
             self.mistakes.add(source.at, place, "needs exactly one of `lines`, `reverses` and `ignore = true`");
             return None;
         }
@@ -65,7 +64,7 @@ impl Compiler<'_> {
         } else if source.reverses.is_some() {
             Action::Reverse(Box::new(ReverseAction { original: reverses?, date, description: description.flatten() }))
         } else {
-            if source.currency.is_none() {
+            if !source.has_currency {
                 self.mistakes.add(source.at, place, "`currency` is missing");
             }
             // A name is a text, never a template: braces in it stand for themselves.
@@ -84,6 +83,8 @@ impl Compiler<'_> {
         let (side, account) = match (&source.debit, &source.credit) {
             (Some(account), None) => (Side::Debit, account),
             (None, Some(account)) => (Side::Credit, account),
+            // One is there and is no text, which has been told.
+            (None, None) if source.sides == 1 => return None,
             _ => {
                 self.mistakes.add(source.at, place, "needs exactly one of `debit` and `credit`");
                 return None;

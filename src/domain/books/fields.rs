@@ -117,15 +117,36 @@ impl<'a> Fields<'a> {
 
     /// One of a few words.
     pub fn word<T: Copy>(&self, name: &str, words: &[(&str, T)], mistakes: &mut Mistakes) -> Option<T> {
+        self.word_or_like(name, words, &[], mistakes)
+    }
+
+    /// One of a few words. `others` are words that people use for them, each with the word that is meant.
+    pub fn word_or_like<T: Copy>(
+        &self,
+        name: &str,
+        words: &[(&str, T)],
+        others: &[(&str, &str)],
+        mistakes: &mut Mistakes,
+    ) -> Option<T> {
         let text = self.text(name, mistakes)?;
         let known = words.iter().find(|(word, _)| *word == text.value).map(|(_, value)| *value);
         if known.is_none() {
-            let near = closest(&text.value, words.iter().map(|(word, _)| *word));
+            let meant = others.iter().find(|(other, _)| other.eq_ignore_ascii_case(&text.value)).map(|(_, word)| *word);
+            let near = meant.or_else(|| closest(&text.value, words.iter().map(|(word, _)| *word)));
             let near = near.map(|near| format!(", did you mean `{near}`?")).unwrap_or_default();
             let all = list(words.iter().map(|(word, _)| *word));
             mistakes.add(text.at, &self.place, format!("`{name}` is `{}`, it can be {all}{near}", text.value));
         }
         known
+    }
+
+    /// The number that stands where a text should, as it is written: `1000` of `code = 1000`.
+    #[must_use]
+    pub fn number(&self, name: &str) -> Option<&'a str> {
+        let value = self.member(name)?;
+        matches!(value.get_ref(), DeValue::Integer(_) | DeValue::Float(_))
+            .then(|| self.file.get(value.span()))
+            .flatten()
     }
 
     /// Complains where the field is missing.

@@ -58,6 +58,8 @@ pub struct File {
 pub struct AccountSource {
     pub place: String,
     pub code: Option<Text>,
+    /// The code that was meant, where it is a number instead of a text. That is one mistake, not one more for each rule that uses it.
+    pub number: Option<String>,
     pub name: String,
     pub kind: Option<AccountType>,
     pub currency: Option<Text>,
@@ -94,12 +96,17 @@ pub struct RuleSource {
     pub reverses: Option<Text>,
     pub ignore: bool,
     pub lines: Vec<LineSource>,
+    /// How many of `lines`, `reverses` and `ignore` the rule has; none where one is of the wrong kind, and may have been meant or not.
+    pub kinds: Option<usize>,
+    pub has_currency: bool,
     pub retry: Option<(usize, RetryPolicy)>,
 }
 
 pub struct LineSource {
     pub place: String,
     pub at: usize,
+    /// How many of `debit` and `credit` are there, whatever their kind.
+    pub sides: usize,
     pub debit: Option<Text>,
     pub credit: Option<Text>,
     pub amount: Option<Text>,
@@ -146,9 +153,10 @@ fn account(fields: Fields<'_>, mistakes: &mut Mistakes) -> AccountSource {
     fields.only(&OF_ACCOUNT, mistakes);
     fields.required("type", mistakes);
     AccountSource {
+        number: fields.number("code").map(str::to_owned),
         code,
         name: fields.text("name", mistakes).map(|name| name.value).unwrap_or_default(),
-        kind: fields.word("type", &AccountType::WORDS, mistakes),
+        kind: fields.word_or_like("type", &AccountType::WORDS, &AccountType::OTHER_WORDS, mistakes),
         currency: fields.text("currency", mistakes),
         closed: fields.flag("closed", mistakes),
         place: fields.place,
@@ -198,6 +206,8 @@ fn rule(fields: Fields<'_>, mistakes: &mut Mistakes) -> RuleSource {
         description: fields.text("description", mistakes),
         each: fields.text("each", mistakes),
         reverses: fields.text("reverses", mistakes),
+        kinds: kinds(&fields),
+        has_currency: fields.member("currency").is_some(),
         ignore: fields.flag("ignore", mistakes),
         lines,
         retry,
@@ -205,10 +215,26 @@ fn rule(fields: Fields<'_>, mistakes: &mut Mistakes) -> RuleSource {
     }
 }
 
+fn kinds(fields: &Fields<'_>) -> Option<usize> {
+    let mut count = 0;
+    for name in ["lines", "reverses", "ignore"] {
+        let Some(value) = fields.member(name) else { continue };
+        let is_given = match (name, value.get_ref()) {
+            ("lines", DeValue::Array(items)) => !items.is_empty(),
+            ("reverses", DeValue::String(_)) => true,
+            ("ignore", DeValue::Boolean(flag)) => *flag,
+            _ => return None,
+        };
+        count += usize::from(is_given);
+    }
+    Some(count)
+}
+
 fn line(fields: Fields<'_>, mistakes: &mut Mistakes) -> LineSource {
     fields.only(&OF_LINE, mistakes);
     LineSource {
         at: fields.at,
+        sides: ["debit", "credit"].into_iter().filter(|side| fields.member(side).is_some()).count(),
         debit: fields.text("debit", mistakes),
         credit: fields.text("credit", mistakes),
         amount: fields.required_text("amount", mistakes),

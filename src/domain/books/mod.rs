@@ -52,6 +52,26 @@ impl AccountType {
         ("expense", Self::Expense),
     ];
 
+    /// Words that people use for them, for a suggestion.
+    pub const OTHER_WORDS: [(&'static str, &'static str); 16] = [
+        ("bank", "asset"),
+        ("cash", "asset"),
+        ("receivable", "asset"),
+        ("liabilities", "liability"),
+        ("debt", "liability"),
+        ("loan", "liability"),
+        ("payable", "liability"),
+        ("capital", "equity"),
+        ("earnings", "income"),
+        ("revenue", "income"),
+        ("revenues", "income"),
+        ("sales", "income"),
+        ("turnover", "income"),
+        ("cost", "expense"),
+        ("costs", "expense"),
+        ("spending", "expense"),
+    ];
+
     #[must_use]
     pub const fn as_str(self) -> &'static str {
         match self {

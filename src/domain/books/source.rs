@@ -1,7 +1,7 @@
 //! The books file: TOML enters, compiled books or a list of every mistake leaves. Settings, accounts, periods and rates are
 //! compiled here, rules in `compile_rule.rs`.
 
-use std::collections::HashMap;
+use std::collections::{HashMap, HashSet};
 
 use toml::de::DeTable;
 
@@ -26,18 +26,26 @@ pub(super) fn parse(text: &str, version: i32) -> Result<Books, Vec<Mistake>> {
     let mut mistakes = Mistakes::default();
     let (root, errors) = DeTable::parse_recoverable(text);
     for error in errors.iter().take(SYNTAX_MISTAKES_MAX) {
-        mistakes.add(error.span().map_or(0, |span| span.start), "", error.message().replace('\n', ", "));
+        let at = error.span().map_or(0, |span| span.start);
+        let hint = if is_decimal_comma(text, at) { "; decimals have a point: 1.19" } else { "" };
+        mistakes.add(at, "", format!("{}{hint}", error.message().replace('\n', ", ")));
     }
     // What a broken text seems to say is not worth complaining about.
     if !mistakes.is_empty() {
         return Err(mistakes.told(text));
     }
     let file = File::read(text, root.get_ref(), &mut mistakes);
-    let mut compiler = Compiler { text, mistakes, accounts: HashMap::new() };
+    let mut compiler = Compiler { text, mistakes, accounts: HashMap::new(), doubtful: HashSet::new() };
     match compiler.books(file, version) {
         Some(books) if compiler.mistakes.is_empty() => Ok(books),
         _ => Err(compiler.mistakes.told(text)),
     }
+}
+
+/// Tells whether a comma between two digits stands here: `1,19` is no number of a TOML file.
+fn is_decimal_comma(text: &str, at: usize) -> bool {
+    let is_digit = |at: Option<usize>| at.and_then(|at| text.as_bytes().get(at)).is_some_and(u8::is_ascii_digit);
+    text.as_bytes().get(at) == Some(&b',') && is_digit(at.checked_sub(1)) && is_digit(at.checked_add(1))
 }
 
 /// Goes through the whole file and writes down every mistake, instead of stopping at the first.
@@ -45,6 +53,8 @@ pub(super) struct Compiler<'t> {
     text: &'t str,
     pub mistakes: Mistakes,
     pub accounts: HashMap<String, Account>,
+    /// Codes of accounts that are wrong themselves: a rule that uses one is not complained about.
+    doubtful: HashSet<String>,
 }
 
 impl Compiler<'_> {
@@ -129,10 +139,14 @@ impl Compiler<'_> {
         for source in sources {
             let place = &source.place;
             let currency = source.currency.and_then(|currency| self.currency(place, &currency));
+            self.doubtful.extend(source.number);
             let Some(text) = source.code else { continue };
             self.once(&mut seen, place, &text.value, text.at);
             match AccountCode::parse(&text.value) {
-                Err(error) => self.mistakes.add(text.at, place, format!("the code {error}")),
+                Err(error) => {
+                    self.mistakes.add(text.at, place, format!("the code {error}"));
+                    self.doubtful.insert(text.value);
+                }
                 Ok(code) => {
                     // Without its type the file is refused; the account is still known to the rules.
                     let kind = source.kind.unwrap_or(AccountType::Asset);
@@ -144,7 +158,7 @@ impl Compiler<'_> {
     }
 
     pub(super) fn known_account(&mut self, place: &str, at: usize, code: &str) {
-        if self.accounts.contains_key(code) {
+        if self.accounts.contains_key(code) || self.doubtful.contains(code) {
             return;
         }
         // The least code of those that are equally near, so that the same file is always told the same.
@@ -210,7 +224,8 @@ impl Compiler<'_> {
                 None => {
                     let rate = &text.value;
                     let needed = "a positive rate of at most 12 digits between two currencies";
-                    self.mistakes.add(text.at, place, format!("`{rate}` is not {needed}"));
+                    let hint = if rate.contains(',') { "; decimals have a point, as in 0.9200" } else { "" };
+                    self.mistakes.add(text.at, place, format!("`{rate}` is not {needed}{hint}"));
                 }
             }
         }

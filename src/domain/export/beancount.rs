@@ -1,7 +1,7 @@
 //! Beancount (versions 2 and 3). Strings are escaped so that beancount reads back exactly what the ledger holds.
 
 use super::accounts::AccountNames;
-use super::{ExportError, day, posting, put};
+use super::{ExportError, day, posting, prices, put};
 use crate::domain::books::Books;
 use crate::domain::chain::ChainedEntry;
 
@@ -19,6 +19,10 @@ pub fn head(books: &Books, names: &AccountNames) -> String {
     for (code, name) in names.iter() {
         let spoken = books.account(code).map(|account| account.name.as_str()).unwrap_or_default();
         put(&mut out, format_args!("{OPENED} open {name}\n  code: {}\n  name: {}\n", quoted(code), quoted(spoken)));
+    }
+    out.push('\n');
+    for (day, from, rate, to) in prices(books) {
+        put(&mut out, format_args!("{day} price {from} {rate} {to}\n"));
     }
     out
 }

@@ -1,8 +1,10 @@
 //! hledger's journal format. It has no way to quote: what would end a description or a tag is shown as a code, `\n` or
 //! `\u{3b}`, and a backslash as two, so that the ledger's text can still be told.
 
+use std::collections::BTreeSet;
+
 use super::accounts::AccountNames;
-use super::{ExportError, day, posting, put};
+use super::{ExportError, day, posting, prices, put};
 use crate::domain::books::Books;
 use crate::domain::chain::ChainedEntry;
 use crate::domain::money::Currency;
@@ -12,7 +14,10 @@ pub fn head(books: &Books, names: &AccountNames, currencies: &[Currency]) -> Str
     put(&mut out, format_args!("; {}\n", tag(books.tenant_id.as_str())));
     // Else `1.234` of a currency with three decimals may be a thousand and more.
     out.push_str("decimal-mark .\n\n");
-    for currency in currencies {
+    let prices = prices(books);
+    let priced = prices.iter().flat_map(|(_, from, _, to)| [*from, *to]);
+    // A strict check wants every currency declared, also one that only a rate names.
+    for currency in currencies.iter().copied().chain(priced).collect::<BTreeSet<Currency>>() {
         let zeros = "0".repeat(usize::try_from(currency.minor_units()).unwrap_or_default());
         put(&mut out, format_args!("commodity 1000.{zeros} {currency}\n"));
     }
@@ -20,6 +25,10 @@ pub fn head(books: &Books, names: &AccountNames, currencies: &[Currency]) -> Str
     for (code, name) in names.iter() {
         let spoken = books.account(code).map(|account| account.name.as_str()).unwrap_or_default();
         put(&mut out, format_args!("account {name}  ; code: {}, name: {}\n", tag(code), tag(spoken)));
+    }
+    out.push('\n');
+    for (day, from, rate, to) in prices {
+        put(&mut out, format_args!("P {day} {from} {rate} {to}\n"));
     }
     out
 }

@@ -7,7 +7,7 @@
 //! | `beancount`, `hledger` | a transaction | `@@` with the line's base amount as its total price |
 //!
 //! In a transaction every line counts with its base amount: lines in the base currency as they are, all others through their
-//! price. An entry balances in the base currency by construction, its rounding line included, so the transaction does.
+//! price. The rates of the books follow the accounts, so that both programs can value balances at the rates of a day. An entry balances in the base currency by construction, its rounding line included, so the transaction does.
 
 mod accounts;
 mod beancount;
@@ -16,13 +16,14 @@ mod hledger;
 
 use std::fmt::Write;
 
+use chrono::NaiveDate;
 use rust_decimal::Decimal;
 
 use super::books::Books;
 use super::chain::ChainedEntry;
 use super::entry::{Line, Side};
 use super::money::Currency;
-use accounts::AccountNames;
+use accounts::{AccountNames, Style};
 pub use csv::row as csv_row;
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -51,7 +52,11 @@ pub struct Exporter<'a> {
 impl<'a> Exporter<'a> {
     #[must_use]
     pub fn new(format: Format, books: &'a Books) -> Self {
-        Self { format, books, names: AccountNames::of(books) }
+        let style = match format {
+            Format::Beancount => Style::Beancount,
+            Format::Csv | Format::Hledger => Style::Hledger,
+        };
+        Self { format, books, names: AccountNames::of(books, style) }
     }
 
     /// The text before the first entry. `currencies` are all that occur.
@@ -82,14 +87,25 @@ impl<'a> Exporter<'a> {
     }
 }
 
-/// `2026-02-25`; both programs read four digits of a year.
 fn day(entry: &ChainedEntry) -> Result<String, ExportError> {
-    let date = entry.accounting_date.to_string();
-    let year_is_plain = date.len() == 10 && date.starts_with(['1', '2']);
-    if year_is_plain { Ok(date) } else { Err(ExportError::Year { entry: entry.entry_id(), date }) }
+    let date = entry.accounting_date;
+    plain_day(date).ok_or_else(|| ExportError::Year { entry: entry.entry_id(), date: date.to_string() })
 }
 
-/// `Assets:1100  119.00 USD @@ 109.48 EUR`: debits are positive.
+/// `2026-02-25`; both programs read four digits of a year.
+fn plain_day(date: NaiveDate) -> Option<String> {
+    Some(date.to_string()).filter(|date| date.len() == 10 && date.starts_with(['1', '2']))
+}
+
+/// The rates of the books as `(day, from, rate, to)`, the oldest first. A rate of a year that cannot be written applies to no entry that can.
+fn prices(books: &Books) -> Vec<(String, Currency, Decimal, Currency)> {
+    let rates = books.rates.all().filter_map(|(from, to, date, rate)| Some((plain_day(date)?, from, rate, to)));
+    let mut prices: Vec<_> = rates.collect();
+    prices.sort();
+    prices
+}
+
+/// `Assets:1100 Bank  119.00 USD @@ 109.48 EUR`: debits are positive.
 fn posting(
     entry: &ChainedEntry,
     line: &Line,

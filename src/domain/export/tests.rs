@@ -22,6 +22,21 @@ type = "income"
 [[accounts]]
 code = "6999"
 type = "expense"
+[[rates]]
+from = "USD"
+to = "EUR"
+date = 2026-02-01
+rate = "0.9350"
+[[rates]]
+from = "USD"
+to = "EUR"
+date = 2026-01-01
+rate = "0.92"
+[[rates]]
+from = "EUR"
+to = "GBP"
+date = 0999-12-31
+rate = "0.8"
 "#;
 
 fn line(account: &str, side: Side, amount: &str, currency: &str, base: &str) -> Line {
@@ -84,6 +99,7 @@ fn beancount_balances_in_the_base_currency_and_escapes_strings() {
     let (head, entry) = written(Format::Beancount, "a \"b\" \\ c\nd");
     assert!(head.contains("option \"title\" \"Acme \\\"GmbH\\\"\"\n"), "{head}");
     assert!(head.contains("1000-01-01 open Income:Sales-web\n  code: \"sales.web\"\n"), "{head}");
+    assert!(head.ends_with("\n\n2026-01-01 price USD 0.92 EUR\n2026-02-01 price USD 0.935 EUR\n"), "{head}");
     let expected = r#"
 2026-02-25 * "a \"b\" \\ c\nd"
   entry-id: "acme/7"
@@ -91,7 +107,7 @@ fn beancount_balances_in_the_base_currency_and_escapes_strings() {
   event-type: "a.b.c"
   reverses: "acme/3"
   hash: "h"
-  Assets:1100  0.33 USD @@ 0.30 EUR
+  Assets:1100-Trade-receivables-open  0.33 USD @@ 0.30 EUR
   Income:Sales-web  -0.33 USD @@ 0.31 EUR
   Expenses:6999  0.01 EUR
 "#;
@@ -101,15 +117,24 @@ fn beancount_balances_in_the_base_currency_and_escapes_strings() {
 #[test]
 fn hledger_shows_what_it_cannot_quote_as_codes() {
     let (head, entry) = written(Format::Hledger, "(x) ; y\nz \\ ");
-    assert!(head.contains("commodity 1000.00 EUR\ncommodity 1000. JPY\ncommodity 1000.000 KWD\n"), "{head}");
-    assert!(head.contains("account Assets:1100  ; code: 1100, name: Trade\\u{2c} receivables\\u{3b} open\n"), "{head}");
+    assert!(
+        head.contains("commodity 1000.00 EUR\ncommodity 1000. JPY\ncommodity 1000.000 KWD\ncommodity 1000.00 USD\n"),
+        "{head}"
+    );
+    assert!(
+        head.contains(
+            "account Assets:1100 Trade, receivables open  ; code: 1100, name: Trade\\u{2c} receivables\\u{3b} open\n"
+        ),
+        "{head}"
+    );
+    assert!(head.ends_with("\n\nP 2026-01-01 USD 0.92 EUR\nP 2026-02-01 USD 0.935 EUR\n"), "{head}");
     let expected = r"
 2026-02-25 * (acme/7) (x) \u{3b} y\nz \\
   ; event: evt\u{2c}1
   ; type: a.b.c
   ; reverses: acme/3
   ; hash: h
-  Assets:1100  0.33 USD @@ 0.30 EUR
+  Assets:1100 Trade, receivables open  0.33 USD @@ 0.30 EUR
   Income:Sales-web  -0.33 USD @@ 0.31 EUR
   Expenses:6999  0.01 EUR
 ";

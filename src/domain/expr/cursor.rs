@@ -2,7 +2,7 @@
 //! What must never happen: reading past the last token. Behind it there is only `End`.
 
 use super::error::ParseError;
-use super::lex::{Symbol, Token};
+use super::lex::{DECIMAL_COMMA, Symbol, Token};
 use super::parse::{Parsed, Parser};
 
 impl Parser<'_> {
@@ -43,6 +43,9 @@ impl Parser<'_> {
     }
 
     pub(super) fn unexpected(&self, expected: &str) -> ParseError {
+        if self.is_decimal_comma() {
+            return self.mistake(DECIMAL_COMMA.to_owned());
+        }
         let found = match self.peek() {
             Token::Number(number) => format!("unexpected number {number}"),
             Token::Text(_) => "unexpected text".to_owned(),
@@ -51,6 +54,19 @@ impl Parser<'_> {
             Token::End => "the expression ends too early".to_owned(),
         };
         self.mistake(format!("{found}, {expected} should stand here"))
+    }
+
+    /// Tells whether the next token is the comma of `1,19`.
+    fn is_decimal_comma(&self) -> bool {
+        let number = |at: Option<usize>| {
+            let lexeme = at.and_then(|at| self.lexemes.get(at));
+            lexeme.filter(|lexeme| matches!(lexeme.token, Token::Number(_)))
+        };
+        let (before, after) = (number(self.at.checked_sub(1)), number(self.at.checked_add(1)));
+        let touches = |start: usize| {
+            before.is_some_and(|number| number.end == start) && after.is_some_and(|number| number.start == start + 1)
+        };
+        *self.peek() == Token::Symbol(Symbol::Comma) && touches(self.start())
     }
 
     pub(super) fn mistake(&self, message: String) -> ParseError {

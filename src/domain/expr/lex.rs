@@ -11,6 +11,9 @@ use super::error::ParseError;
 use super::tree::{continues_word, starts_word};
 use crate::domain::json::{NumberError, decimal_from_str};
 
+/// The advice to an author who writes `1,19` or `1,000`.
+pub(super) const DECIMAL_COMMA: &str = "a number has a point before its decimals and no comma: write it as 1234.50";
+
 #[derive(Debug, Clone, PartialEq)]
 pub(super) enum Token {
     Number(Decimal),
@@ -81,10 +84,15 @@ impl Lexer<'_> {
     }
 
     fn number(&mut self, start: usize) -> Result<Token, ParseError> {
+        // `1,05` and `1,000` are not two numbers: the second one would begin with a zero.
+        let is_behind_comma = self.source.get(..start).is_some_and(ends_with_digit_and_comma);
         // Letters are taken along, so that `1e5` and `1_000` are one mistake and not two odd tokens.
         let written = self.run_from(start, |character| continues_word(character) || character == '.');
         let problem = match decimal_from_str(written) {
             Ok(number) => return Ok(Token::Number(number)),
+            Err(NumberError::NotANumber) if is_behind_comma => {
+                return Err(ParseError::at(start.saturating_sub(1), DECIMAL_COMMA));
+            }
             Err(NumberError::NotANumber) => "is not a number; write it as 1234.50",
             Err(NumberError::TooManyDigits) => "has more than 28 digits",
             Err(NumberError::TooManyDecimals) => "has more than 28 decimals",
@@ -156,6 +164,10 @@ impl Lexer<'_> {
     fn position(&mut self) -> usize {
         self.characters.peek().map_or(self.source.len(), |&(at, _)| at)
     }
+}
+
+fn ends_with_digit_and_comma(text: &str) -> bool {
+    text.strip_suffix(',').is_some_and(|number| number.ends_with(|last: char| last.is_ascii_digit()))
 }
 
 impl Symbol {

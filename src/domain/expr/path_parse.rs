@@ -1,6 +1,7 @@
 //! Paths. A root name and the tokens behind it enter; a checked path leaves.
 //! What must never happen: a root that is not in the caller's list.
 
+use super::ITEM;
 use super::error::ParseError;
 use super::lex::{Symbol, Token};
 use super::parse::{Parsed, Parser, suggestion};
@@ -60,8 +61,23 @@ impl Parser<'_> {
         if Function::TABLE.iter().any(|(known, ..)| *known == name) {
             return format!("`{name}` is a function: write `{name}(…)`");
         }
+        if name == ITEM {
+            return format!("unknown name `{name}`; only the lines of a rule with `each` have it");
+        }
         let words = ["true", "false", "null", "not"];
-        let hint = suggestion(closest(name, self.roots.iter().copied().chain(words)));
+        let near = closest(name, self.roots.iter().copied().chain(words));
+        let hint = if near.is_some() { suggestion(near) } else { self.meanings(name) };
         format!("unknown name `{name}`{hint}")
+    }
+
+    /// The two things that an unknown name is mostly meant for: a member of the event, and a text. The name has been read already.
+    fn meanings(&self, name: &str) -> String {
+        let member = format!("a member of the event is `payload.{name}`");
+        match self.peek() {
+            Token::Symbol(Symbol::Point | Symbol::OpenSquare) => format!("; {member}"),
+            // The quotes around the whole expression are those of the file: the text needs its own inside them.
+            Token::End if self.at == 1 => format!("; a literal is written `\"'{name}'\"`, {member}"),
+            _ => format!("; a literal is written `'{name}'`, {member}"),
+        }
     }
 }

@@ -4,7 +4,7 @@ use serde_json::json;
 
 use crate::support::events::{Message, envelope, order_of, payment};
 use crate::support::wait::{same, wait_until};
-use crate::support::world::World;
+use crate::support::world::{Setup, World};
 
 async fn park(world: &World, messages: &[Message]) {
     world.publish(messages).await;
@@ -138,4 +138,31 @@ async fn amounts_that_no_sum_can_hold_keep_nobody_from_looking() {
     world.fis(&["dlq", "replay", "--all"]).await.expect(2, &["900000000000000.00 EUR"]);
     world.rest(&mut run).await;
     world.invariants().await;
+}
+
+/// Letters are grouped by what they have in common; what the books and fis say themselves is in common, also where it has digits.
+#[tokio::test(flavor = "multi_thread")]
+async fn a_group_names_its_cause_with_the_numbers_of_books_and_messages() {
+    let world = World::with("group_names", Setup { topology: false, ..Setup::default() }).await;
+    for (detail, expected) in [
+        ("`EURO` is not an ISO 4217 currency", "`EURO` is not an ISO 4217 currency"),
+        ("account `1234` is not in the books of acme", "account `#` is not in the books of acme"),
+        (
+            "`occurredAt` is not an RFC 3339 time such as 2026-02-25T10:00:00Z",
+            "`occurredAt` is not an RFC 3339 time such as 2026-02-25T10:00:00Z",
+        ),
+        (
+            "rule `vat-19`: `payload.total > 100`: payload.lines[7].net is \"ten\", 3 is needed",
+            "rule `vat-19`: `payload.total > 100`: payload.lines[#].net is \"…\", # is needed",
+        ),
+        (
+            "rule `r1`: `payload.day` is neither a date nor an RFC 3339 time",
+            "rule `r1`: `payload.day` is neither a date nor an RFC 3339 time",
+        ),
+        ("rule `r1` makes more than 10000 lines", "rule `#` makes more than # lines"),
+    ] {
+        let found: String =
+            sqlx::query_scalar("select fis_fingerprint($1)").bind(detail).fetch_one(&world.pool).await.unwrap();
+        assert_eq!(found, expected);
+    }
 }
