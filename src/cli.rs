@@ -68,7 +68,7 @@ pub struct Cli {
 enum Command {
     /// Take events, post them, relay what was posted
     Run(run::Run),
-    /// Make an empty database and an empty virtual host ready, and say what is missing
+    /// Make database and broker ready, and say what is missing
     Setup(setup::Setup),
     /// Show the settings, or check them
     #[command(subcommand)]

@@ -59,6 +59,7 @@ pub struct BooksVersion {
     pub tenant_id: String,
     pub version: i32,
     pub applied_at: DateTime<Utc>,
+    #[serde(rename = "by")]
     pub applied_by: String,
     pub source: String,
 }
@@ -76,6 +77,7 @@ pub struct BooksHistory {
 pub struct BooksHistoryLine {
     pub version: i32,
     pub applied_at: DateTime<Utc>,
+    #[serde(rename = "by")]
     pub applied_by: String,
     pub in_force: bool,
 }

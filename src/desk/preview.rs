@@ -111,6 +111,7 @@ pub struct PreviewedEntry {
 #[serde(rename_all = "camelCase")]
 pub struct PreviewedEntryLine {
     pub account: String,
+    #[serde(rename = "accountName")]
     pub name: Option<String>,
     pub side: Side,
     pub amount: String,

@@ -39,6 +39,7 @@ pub struct TrialBalanceSheet {
 #[derive(Debug, Clone, PartialEq, Eq, serde::Serialize)]
 pub struct AccountRow {
     pub account: String,
+    #[serde(rename = "accountName")]
     pub name: String,
     #[serde(rename = "type")]
     pub kind: &'static str,

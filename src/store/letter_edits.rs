@@ -59,6 +59,7 @@ pub async fn insert(db: &mut PgConnection, edits: &[Edit], who: &Operator) -> Re
 #[serde(rename_all = "camelCase")]
 pub struct EditLine {
     pub edit_no: i32,
+    #[serde(rename = "by")]
     pub edited_by: String,
     pub why: String,
     pub edited_at: DateTime<Utc>,

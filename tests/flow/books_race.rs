@@ -141,7 +141,7 @@ async fn a_period_that_closes_while_events_are_posted_closes_exactly() {
                      and (e.rule_version >= c.version or e.seq > c.after_seq)";
     assert_eq!(world.count(closed).await, 0, "entries in the closed period");
     let who = world.fis(&["books", "versions", "--tenant", "acme", "--json"]).await.expect(0, &[]).json();
-    assert_eq!(who["versions"][0]["appliedBy"], "the controller");
+    assert_eq!(who["versions"][0]["by"], "the controller");
     assert_eq!(who["versions"][0]["inForce"], true);
     world.invariants().await;
 }

@@ -283,7 +283,7 @@ async fn an_auditors_own_program_agrees_and_finds_what_was_altered() {
     world.fis(&["run", "--once"]).await.expect(0, &[]);
     world.fis(&["revert", "--tenant", "acme", "2", "--why", "an audit", "--yes"]).await.expect(0, &[]);
     let head =
-        world.fis(&["verify", "--json"]).await.expect(0, &[]).json()["tenants"][0]["head"].as_str().unwrap().to_owned();
+        world.fis(&["verify", "--json"]).await.expect(0, &[]).json()["tenants"][0]["hash"].as_str().unwrap().to_owned();
     let Some((code, text)) = auditor(&world) else { return };
     assert_eq!(code, 0, "{text}");
     assert!(text.contains(&format!("acme: 5 entries verified, head {head}")), "{text}");
@@ -317,7 +317,7 @@ async fn an_auditors_own_program_reads_an_export() {
     world.fis(&["run", "--once"]).await.expect(0, &[]);
     world.fis(&["revert", "2", "--why", "an audit", "--yes"]).await.expect(0, &[]);
     let head =
-        world.fis(&["verify", "--json"]).await.expect(0, &[]).json()["tenants"][0]["head"].as_str().unwrap().to_owned();
+        world.fis(&["verify", "--json"]).await.expect(0, &[]).json()["tenants"][0]["hash"].as_str().unwrap().to_owned();
     let csv = world.fis(&["export", "--format", "csv"]).await.expect(0, &[]).stdout;
     let Some((code, text)) = verifier(&world.file("whole.csv", &csv)) else { return };
     assert_eq!((code, text.trim()), (0, format!("acme: 5 entries verified, head {head}").as_str()));

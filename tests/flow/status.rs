@@ -42,7 +42,7 @@ async fn a_ledger_that_nobody_serves_is_told_before_everything_else() {
     let world = World::new("nobody").await;
     world.publish(&[order("one"), order("two"), order("three")]).await;
     let said = world.fis(&["status"]).await.expect(1, &["3 events wait in the broker", "fis run", "answers"]);
-    assert_eq!(first_line(&said), "Nobody takes events: no fis service is running.");
+    assert_eq!(first_line(&said), "Nobody takes events: no fis is running.");
     fits_a_terminal(&said);
     let status = world.fis(&["status", "--json"]).await.expect(1, &[]).json();
     assert_eq!((&status["degraded"], &status["instances"]), (&json!(true), &json!([])));
@@ -54,13 +54,13 @@ async fn instances_are_shown_from_their_start_to_their_end() {
     let world = World::new("instances").await;
     let mut one = world.run().await;
     let status = instances(&world, &one, 1).await;
-    assert_eq!((&status["verdict"], &status["degraded"]), (&json!("All is well."), &json!(false)));
+    assert_eq!((&status["verdict"], &status["degraded"]), (&json!("All well."), &json!(false)));
     let mut two = world.run().await;
     let status = instances(&world, &one, 2).await;
     let relays: Vec<&Value> = status["instances"].as_array().unwrap().iter().map(|one| &one["relays"]).collect();
     assert_eq!(relays, [true, false], "{status}");
     let said = world.fis_with(&["status"], &[("FIS_HTTP_ADDR", &one.addr)]).await.expect(0, &["relays", "stands by"]);
-    assert_eq!(first_line(&said), "All is well.");
+    assert_eq!(first_line(&said), "All well.");
     fits_a_terminal(&said);
 
     // Who ends takes its row away; who is killed leaves one that grows old.
@@ -69,7 +69,7 @@ async fn instances_are_shown_from_their_start_to_their_end() {
     one.kill();
     world.sql("update fis_instance set seen_at = now() - interval '76 seconds'").await;
     let said = world.fis(&["status"]).await.expect(1, &["silent for 1m"]);
-    assert_eq!(first_line(&said), "Nobody takes events: no fis service is running.");
+    assert_eq!(first_line(&said), "Nobody takes events: no fis is running.");
 }
 
 #[tokio::test(flavor = "multi_thread")]

@@ -91,7 +91,7 @@ fn of_instances(status: &Status, here: Option<bool>) -> Option<Told> {
     if alive.is_empty() && here.is_none() {
         let safe = waiting(status).map(|count| format!(" Nothing is lost: {} in the broker.", wait(count, "event")));
         let advice = format!("Start the service with `fis run`.{}", safe.unwrap_or_default());
-        return Some(("Nobody takes events: no fis service is running.".to_owned(), advice));
+        return Some(("Nobody takes events: no fis is running.".to_owned(), advice));
     }
     let is_starting = |instance: &&InstanceStatus| instance.running_seconds < START_SECONDS;
     if here.is_none() && status.breaker != Breaker::Open && alive.iter().all(is_starting) {
@@ -125,7 +125,7 @@ fn of_work(status: &Status) -> (bool, String, String) {
         return (false, verdict.to_owned(), "Apply books with `fis books apply FILE`.".to_owned());
     }
     match status.dead_letters.as_ref().map_or(0, |letters| letters.open) {
-        0 => (false, "All is well.".to_owned(), "Nothing to do.".to_owned()),
+        0 => (false, "All well.".to_owned(), "Nothing to do.".to_owned()),
         open => {
             let verdict = format!("fis works; {} for a person.", wait(open, "dead letter"));
             (false, verdict, "Look at them with `fis dlq groups`.".to_owned())

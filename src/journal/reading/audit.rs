@@ -30,6 +30,7 @@ pub struct TenantAudit {
     pub tenant_id: String,
     /// The last sequence whose link holds.
     pub entries: i64,
+    #[serde(rename = "hash")]
     pub head: String,
     /// The first thing that does not hold.
     pub fault: Option<String>,

@@ -48,6 +48,7 @@ pub(super) fn missing(id: i64) -> StoreError {
 #[derive(Debug, Clone, serde::Serialize, sqlx::FromRow)]
 #[serde(rename_all = "camelCase")]
 pub struct ReplayLine {
+    #[serde(rename = "replayId")]
     pub id: i64,
     pub created_at: DateTime<Utc>,
     pub by: String,
