@@ -19,7 +19,7 @@ pub(super) use rehearse::balances_table;
 
 use std::process::ExitCode;
 
-use super::text::{age, ask, columns, hanging};
+use super::text::{age, ask, columns, grouped, hanging};
 use super::{NOT_CONFIRMED, plural, printable_within};
 use crate::desk::letters::LetterMoney;
 use crate::platform::config::Config;
@@ -88,7 +88,9 @@ pub(super) fn not_confirmed(answer: Option<bool>) -> ExitCode {
 pub(super) fn money_text(LetterMoney(money): &LetterMoney) -> String {
     let mut parts: Vec<String> = money
         .iter()
-        .filter_map(|(currency, _, amount)| Some(format!("{} {}", amount.as_ref()?, currency.as_ref()?)))
+        .filter_map(|(currency, _, amount)| {
+            Some(format!("{} {}", grouped(&amount.as_ref()?.to_string()), currency.as_ref()?))
+        })
         .collect();
     let silent: i64 = money.iter().filter(|(currency, ..)| currency.is_none()).map(|(_, letters, _)| letters).sum();
     if silent > 0 {

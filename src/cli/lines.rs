@@ -1,7 +1,8 @@
 //! The lines of an entry as a table: debits left, credits right. Lines enter, a table leaves.
 
-use comfy_table::{CellAlignment, Table};
+use comfy_table::Table;
 
+use super::text::{grouped, numbers};
 use super::{printable, table};
 use crate::domain::entry::Side;
 
@@ -22,17 +23,15 @@ pub fn lines_table(lines: &[ShownLine<'_>], base: Option<&str>) -> Table {
     header.extend(converted.map(|base| format!("in {base}")));
     let mut table = table(&header.iter().map(String::as_str).collect::<Vec<_>>());
     for line in lines {
-        let amount = format!("{} {}", line.amount, line.currency);
+        let amount = format!("{} {}", grouped(line.amount), line.currency);
         let (debit, credit) = match line.side {
             Side::Debit => (amount, String::new()),
             Side::Credit => (String::new(), amount),
         };
         let mut row = vec![line.account.to_owned(), printable(line.name), debit, credit];
-        row.extend(converted.map(|_| line.base_amount.to_owned()));
+        row.extend(converted.map(|_| grouped(line.base_amount)));
         table.add_row(row);
     }
-    for column in table.column_iter_mut().skip(2) {
-        column.set_cell_alignment(CellAlignment::Right);
-    }
+    numbers(&mut table, 2..5);
     table
 }

@@ -87,7 +87,7 @@ fn print_one(preview: &Previewed) {
         println!("  event            {} of {}", printable(&event.event_id), event.tenant_id);
         println!("  type             {}", printable(&event.event_type));
         println!("  written as       {}", event.dialect.replace('_', " "));
-        println!("  payload hash     {}", event.payload_hash);
+        println!("  payload hash\n    {}", event.payload_hash);
         if let Some(version) = event.books_version.filter(|version| *version > 0) {
             println!("  books            version {version}");
         }

@@ -6,6 +6,7 @@ use chrono::{DateTime, Utc};
 use chrono_tz::Tz;
 
 use super::lines::{ShownLine, lines_table};
+use super::text::{columns, hanging};
 use super::{TenantArg, printable};
 use crate::desk::Desk;
 use crate::desk::receipts::{EventReceipt, EventStatus, IGNORED_DAYS, ReceiptEntry};
@@ -57,7 +58,8 @@ fn print(receipt: &EventReceipt) {
     for letter in &receipt.dead_letters {
         let other = letter.reason == Reason::IdempotencyConflict.code();
         let what = if other { "another message with this id was rejected" } else { "rejected" };
-        println!("{event}: {what} because {}: {}", letter.reason, printable(&letter.detail));
+        let said = format!("{event}: {what} because {}: {}", letter.reason, printable(&letter.detail));
+        println!("{}", hanging(&said, 2, columns()));
         println!("  dead letter      {} ({})", letter.dead_letter_id, letter.status);
         println!("  attempts         {}", letter.attempts);
         println!("  last seen        {}", moment(letter.last_seen_at));
@@ -68,7 +70,8 @@ fn print(receipt: &EventReceipt) {
             Some(rule) => format!("by rule `{}` of version {version}", printable(rule)),
             None => format!("by version {version} of the books, in which no rule matches it"),
         };
-        println!("{event}: ignored {by} on {}, counted in the tie-out of that day", ignored.received_on);
+        let said = format!("{event}: ignored {by} on {}, counted in the tie-out of that day", ignored.received_on);
+        println!("{}", hanging(&said, 2, columns()));
         println!("  ignored at       {}", moment(ignored.ignored_at));
         if receipt.status == EventStatus::Ignored {
             println!("  If the books change and the event is sent again, it is decided again.");
@@ -76,9 +79,8 @@ fn print(receipt: &EventReceipt) {
     }
     if receipt.status == EventStatus::Unknown {
         println!("{event}: never seen for tenant {}", receipt.tenant_id);
-        println!(
-            "  It may still be in a queue: see `fis status`. Publish it again if you are not sure; it cannot post twice."
-        );
+        let advice = "  It may still be in a queue: see `fis status`. Publish it again if you are not sure; it cannot post twice.";
+        println!("{}", hanging(advice, 2, columns()));
         println!("  An event that a rule ignored more than {IGNORED_DAYS} days ago is forgotten.");
     }
 }
@@ -92,7 +94,7 @@ fn print_entry(event: &str, entry: &ReceiptEntry, moment: &dyn Fn(DateTime<Utc>)
     println!("  rule             {} of version {}", printable(&posted.rule), posted.rule_version);
     println!("  accounting date  {}", posted.accounting_date);
     println!("  sequence         {}", posted.sequence);
-    println!("  hash             {}", posted.hash);
+    println!("  hash  {}", posted.hash);
     println!("  announced        {}", if posted.announced { "yes" } else { "not yet, it is in the outbox" });
     if let Some(reversal) = &posted.reversed_by {
         println!("  reversed by      {reversal}");

@@ -5,8 +5,7 @@ use std::process::ExitCode;
 use std::time::Duration;
 
 use super::dlq::money_text;
-use super::text::plural;
-use super::text::{age_text, columns, hanging};
+use super::text::{age_text, coloured, columns, hanging, plural};
 use crate::desk::status::{self, InstanceStatus, ServerState, ServerStatus};
 use crate::platform::config::Config;
 
@@ -51,7 +50,7 @@ impl Status {
 /// The whole screen: the verdict first, what to do last.
 fn screen(status: &status::Status) -> String {
     let width = columns().min(WIDTH_MAX);
-    let mut lines = vec![broken(&status.verdict, 0, width), String::new()];
+    let mut lines = vec![coloured(&broken(&status.verdict, 0, width), !status.degraded), String::new()];
     lines.extend(status.servers.iter().map(|server| server_line(server, width)));
     lines.push(String::new());
     lines.extend(instance_lines(status));

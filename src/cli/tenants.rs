@@ -4,6 +4,7 @@
 use std::process::ExitCode;
 
 use super::exit::WrongUsage;
+use super::text::{grouped, numbers};
 use super::{plural, printable};
 use crate::desk::Desk;
 use crate::domain::ids::TenantId;
@@ -97,22 +98,19 @@ impl Tenants {
             return Ok(ExitCode::SUCCESS);
         }
         let mut table = super::table(&["tenant", "currency", "books", "entries", "last posting", "open letters"]);
-        for (place, column) in table.column_iter_mut().enumerate() {
-            if matches!(place, 2 | 3 | 5) {
-                column.set_cell_alignment(comfy_table::CellAlignment::Right);
-            }
-        }
         for tenant in &answer.tenants {
             let last = tenant.last_posted_at.map(|at| at.format("%Y-%m-%d %H:%M:%S UTC").to_string());
             table.add_row([
                 tenant.tenant_id.clone(),
                 tenant.base_currency.clone().unwrap_or_else(|| "unreadable".to_owned()),
                 tenant.books_version.to_string(),
-                tenant.entries.to_string(),
+                grouped(&tenant.entries.to_string()),
                 last.unwrap_or_else(|| "never".to_owned()),
-                tenant.open_letters.to_string(),
+                grouped(&tenant.open_letters.to_string()),
             ]);
         }
+        numbers(&mut table, 2..4);
+        numbers(&mut table, 5..6);
         println!("{table}");
         println!("{}", plural(i64::try_from(answer.tenants.len()).unwrap_or(i64::MAX), "tenant"));
         for stranger in &answer.strangers {

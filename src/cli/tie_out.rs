@@ -5,8 +5,8 @@ use std::collections::BTreeSet;
 use std::process::ExitCode;
 
 use chrono::NaiveDate;
-use comfy_table::CellAlignment;
 
+use super::text::{coloured, columns, grouped, hanging, numbers};
 use super::{TenantArg, WrongUsage, plural, printable};
 use crate::desk::tie_out::{EventSum, TieOutDifference, TieOutSheet, TieOutSpan, TieOutSpanSheet};
 use crate::desk::{Desk, DeskError};
@@ -91,10 +91,12 @@ fn print_day(sheet: &TieOutSheet) {
     let currencies: BTreeSet<&str> = received.money.keys().chain(accounted.money.keys()).map(String::as_str).collect();
     let mut header = vec!["", "events"];
     header.extend(&currencies);
-    let mut table = numbers(&header);
+    let mut table = super::table(&header);
     let row = |name: &str, sum: &EventSum| {
-        let mut cells = vec![name.to_owned(), sum.events.to_string()];
-        cells.extend(currencies.iter().map(|currency| sum.money.get(*currency).cloned().unwrap_or_default()));
+        let mut cells = vec![name.to_owned(), grouped(&sum.events.to_string())];
+        cells.extend(
+            currencies.iter().map(|currency| sum.money.get(*currency).map_or_else(String::new, |sum| grouped(sum))),
+        );
         cells
     };
     for (outcome, sum) in &sheet.outcomes {
@@ -103,6 +105,7 @@ fn print_day(sheet: &TieOutSheet) {
     table.add_row(row("together", accounted));
     table.add_row(row("received", received));
     table.add_row(row("difference", &sheet.difference));
+    numbers(&mut table, 1..header.len());
     println!("{}, received on {} ({})", sheet.tenant_id, sheet.date, sheet.timezone);
     println!("{table}");
 }
@@ -114,35 +117,31 @@ fn print_days(span: &TieOutSpanSheet) {
     header.extend(span.total.outcomes.iter().map(|(outcome, _)| outcome.as_str()));
     header.push("difference");
     header.extend(&currencies);
-    let mut table = numbers(&header);
+    let mut table = super::table(&header);
     let row = |name: String, sheet: &TieOutSheet| {
-        let mut cells = vec![name, sheet.received.events.to_string()];
-        cells.extend(sheet.outcomes.iter().map(|(_, sum)| sum.events.to_string()));
+        let mut cells = vec![name, grouped(&sheet.received.events.to_string())];
+        cells.extend(sheet.outcomes.iter().map(|(_, sum)| grouped(&sum.events.to_string())));
         cells.push(sheet.difference.events.to_string());
-        cells
-            .extend(currencies.iter().map(|currency| sheet.received.money.get(*currency).cloned().unwrap_or_default()));
+        let received =
+            |currency: &&str| sheet.received.money.get(*currency).map_or_else(String::new, |sum| grouped(sum));
+        cells.extend(currencies.iter().map(received));
         cells
     };
     for day in &span.days {
         table.add_row(row(day.date.to_string(), day));
     }
     table.add_row(row("total".to_owned(), &span.total));
+    numbers(&mut table, 1..header.len());
     let from = span.days.first().map_or(span.from, |day| day.date);
     println!("{}, received from {from} to {} ({})", span.tenant_id, span.to, span.timezone);
     println!("{table}");
 }
 
-fn numbers(header: &[&str]) -> comfy_table::Table {
-    let mut table = super::table(header);
-    for column in table.column_iter_mut().skip(1) {
-        column.set_cell_alignment(CellAlignment::Right);
-    }
-    table
-}
-
 fn print_verdict(adds_up: bool, without_tenant: i64) {
     let verdict = if adds_up { "Everything adds up." } else { "It does not add up." };
-    println!("{verdict} Duplicates caught by Redis are not in this table; see fis_intake_deliveries_total.");
+    println!("{}", coloured(verdict, adds_up));
+    let duplicates = "Duplicates caught by Redis are not in this table; see fis_intake_deliveries_total.";
+    println!("{}", hanging(duplicates, 0, columns()));
     if without_tenant > 0 {
         println!("Not among these: {} that name no tenant.", plural(without_tenant, "open dead letter"));
     }

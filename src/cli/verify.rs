@@ -43,7 +43,7 @@ impl Verify {
         if self.json {
             super::print_json(&audited)?;
         } else {
-            let mut table = super::table(&["tenant", "entries", "head", "verdict"]);
+            let mut table = super::table(&["tenant", "entries", "hash", "verdict"]);
             for audit in &audited.tenants {
                 let verdict = audit.fault.clone().unwrap_or_else(|| "verified".to_owned());
                 table.add_row([

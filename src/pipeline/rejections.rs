@@ -30,6 +30,12 @@ impl RejectionLog {
     pub fn tell(&self, lane: Lane, event: &Event<'_>, failure: &Failure) {
         if self.may_tell(failure.reason, Instant::now()) {
             let (tenant, id, letter) = event.message.names();
+            let whose = match (tenant, id) {
+                (Some(tenant), Some(id)) => format!("event {id} of {tenant}"),
+                (None, Some(id)) => format!("event {id} of no known tenant"),
+                (Some(tenant), None) => format!("a message of {tenant} without an event id"),
+                (None, None) => "a message that names neither tenant nor event".to_owned(),
+            };
             let (tenant, id) = (tenant.unwrap_or_default(), id.unwrap_or_default());
             let (key, reason) = (event.message.routing_key(), failure.reason.code());
             tracing::warn!(
@@ -39,7 +45,7 @@ impl RejectionLog {
                 routing_key = key,
                 lane = lane.name(),
                 reason,
-                "rejected event {id} of {tenant}: {failure}; see `fis dlq show {letter}`"
+                "rejected {whose}: {failure}; see `fis dlq show {letter}`"
             );
         }
     }

@@ -195,14 +195,14 @@ async fn an_events_text_forges_no_line_of_the_log_and_drives_no_terminal() {
         world.publish(&[payment(format, text, "1.50").rejected("unknown_account")]).await;
         let log = wait_until("the rejection is in the log", async || {
             let log = run.log();
-            if log.contains("rejected an event") { Ok(log) } else { Err(log) }
+            if log.contains("rejected event") { Ok(log) } else { Err(log) }
         })
         .await;
         let is_unfit =
             |c: &char| *c != '\n' && c.is_control() || matches!(c, '\u{202a}'..='\u{202e}' | '\u{2066}'..='\u{2069}');
         assert_eq!(log.chars().find(is_unfit), None, "{format}: {log}");
         let forged: Vec<&str> = log.lines().filter(|line| line.contains("forged")).collect();
-        assert!(matches!(forged.as_slice(), [line] if line.contains("rejected an event")), "{format}: {forged:?}");
+        assert!(matches!(forged.as_slice(), [line] if line.contains("rejected event")), "{format}: {forged:?}");
         if format == "json" {
             let line: serde_json::Value = serde_json::from_str(forged[0]).unwrap();
             assert!(line["message"].as_str().unwrap().contains(text), "to a machine it is the same text");

@@ -58,7 +58,7 @@ async fn stopped_under_load(name: &str, signal: &str) {
     let world = World::with(name, Setup { tenants: TENANTS, ..Setup::default() }).await;
     // A small window, so that flushing the relay takes many of them.
     let mut run = world.run_with(&[&QUICK_RETRIES[..], &[("FIS__OUTBOX__WINDOW", "50")]].concat()).await;
-    let messages = mix(name, 1500);
+    let messages = mix(name, 3000);
     let stop = async {
         wait_until("it is at work", async || {
             let posted = world.count("select count(*) from fis_journal_entry").await;

@@ -51,6 +51,7 @@ mod tie_out;
 mod tls;
 mod told;
 mod topology;
+mod tutorial;
 mod unreadable_books;
 mod waiting;
 mod who;

@@ -311,7 +311,7 @@ async fn the_trial_balance_is_the_lines_and_says_when_it_does_not_balance() {
     };
     assert_eq!(
         row("1100", "JPY"),
-        json!({"account": "1100", "name": "Trade receivables", "type": "asset", "currency": "JPY",
+        json!({"account": "1100", "accountName": "Trade receivables", "type": "asset", "currency": "JPY",
                "debit": "1001", "credit": "0", "balance": "1001"})
     );
     assert_eq!(row("2200", "KWD")["credit"], "0.100", "padded to minor units");

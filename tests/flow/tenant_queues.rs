@@ -168,7 +168,7 @@ async fn a_command_publishes_into_the_tenants_queue_and_another_shows_and_drains
     let order = |tenant: &str| String::from_utf8(order_of(tenant, "one", "EUR", "119.00", "19.00").body).unwrap();
     let file = world.file("events.ndjson", [line(&order("acme")), line(&order("globex"))].join("\n"));
     world.fis(&["publish", &file]).await.expect(0, &["2 events"]);
-    let status = world.fis_with(&["status", "--json"], &tenants("acme")).await.expect(0, &[]).json();
+    let status = world.fis_with(&["status", "--json"], &tenants("acme")).await.expect(1, &[]).json();
     assert_eq!((&status["queues"][OWN]["ready"], &status["queues"][FRONT_DOOR]["ready"]), (&1.into(), &1.into()));
     world.fis_with(&["run", "--once"], &tenants("acme")).await.expect(0, &[]);
     assert_eq!((world.count(ACME).await, world.count(GLOBEX).await), (1, 1));

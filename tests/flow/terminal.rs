@@ -46,8 +46,8 @@ async fn a_script_gets_its_errors_as_json() {
     let world = World::new("json_errors").await;
     let rows: [(&[&str], i32, &str); 3] = [
         (&["receipt", "--json"], 2, "wrong_usage"),
-        (&["trial-balance", "--tenant", "nobody", "--json"], 1, "not_found"),
-        (&["dlq", "show", "dl_nobody", "--json"], 1, "not_found"),
+        (&["trial-balance", "--tenant", "nobody", "--json"], 2, "not_found"),
+        (&["dlq", "show", "dl_nobody", "--json"], 2, "wrong_usage"),
     ];
     for (args, code, word) in rows {
         let said = world.fis(args).await;

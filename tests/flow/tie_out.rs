@@ -267,7 +267,8 @@ async fn a_span_has_a_row_for_each_day_that_was_counted_and_the_total() {
         let (from, to) = (from.to_string(), to.to_string());
         world.fis(&[&["tie-out", "--from", &from, "--to", &to], more].concat()).await
     };
-    let says = "Everything adds up. Duplicates caught by Redis are not in this table; see fis_intake_deliveries_total.";
+    let says =
+        "Everything adds up.\nDuplicates caught by Redis are not in this table; see fis_intake_deliveries_total.";
     world.fis(&["tie-out"]).await.expect(0, &[&format!("received on {second}"), says]);
     let days = [first.to_string(), second.to_string()];
     let table = span(first, second, &[]).await.expect(0, &[&days[0], &days[1], "total", "238.00", says]);

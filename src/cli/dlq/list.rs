@@ -3,7 +3,7 @@
 use std::process::ExitCode;
 
 use super::args::Which;
-use super::{age, columns, plural};
+use super::{age, columns, grouped, plural};
 use crate::cli::print_json;
 use crate::cli::{printable, printable_within};
 use crate::desk::Desk;
@@ -108,7 +108,7 @@ impl LettersList {
 /// Id, age, reason, money, and what is unusual about it; whose it is where there is room, else before the detail.
 fn two_lines(letter: &Letter, now: chrono::DateTime<chrono::Utc>, width: usize) -> String {
     let money = match (&letter.amount, &letter.currency) {
-        (Some(amount), Some(currency)) => format!("{} {}", printable(amount), printable(currency)),
+        (Some(amount), Some(currency)) => format!("{} {}", printable(&grouped(amount)), printable(currency)),
         _ => "-".to_owned(),
     };
     let whose = format!(

@@ -4,6 +4,7 @@ use std::process::ExitCode;
 
 use super::{as_in, plural};
 use crate::cli::print_json;
+use crate::cli::text::{grouped, numbers};
 use crate::desk::letters::{BalanceChange, Rehearsed};
 
 /// Exit 0 where everything would be resolved; 1 where something would still fail or be held.
@@ -43,14 +44,13 @@ pub fn print(rehearsed: &Rehearsed) {
 /// Balances as they are and as they would be.
 pub fn balances_table(balances: &[BalanceChange]) -> comfy_table::Table {
     let mut table = crate::cli::table(&["tenant", "account", "currency", "balance now", "then", "change"]);
-    for column in table.column_iter_mut().skip(3) {
-        column.set_cell_alignment(comfy_table::CellAlignment::Right);
-    }
     for balance in balances {
         let change = balance.debit - balance.credit;
-        let cells = [balance.balance_now, balance.balance_now + change, change].map(|amount| amount.to_string());
+        let cells =
+            [balance.balance_now, balance.balance_now + change, change].map(|amount| grouped(&amount.to_string()));
         let [before, then, change] = cells;
         table.add_row([&balance.tenant_id, &balance.account, &balance.currency, &before, &then, &change]);
     }
+    numbers(&mut table, 3..6);
     table
 }

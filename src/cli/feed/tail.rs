@@ -5,7 +5,7 @@ use std::process::ExitCode;
 
 use serde_json::Value;
 
-use super::super::text::{columns, grouped};
+use super::super::text::{columns, grouped, hanging};
 use super::super::{TenantArg, printable};
 use super::offset;
 use crate::desk::feed::{self, Announcement, Offset, TailFeed};
@@ -92,8 +92,10 @@ fn as_text(announcement: &Announcement, width: usize) -> String {
     let (offset, tenant) = (announcement.offset, text("/data/tenantId"));
     let line = format!("{offset:>8}  {time}  {tenant:<12}  {sequence:>8}  {kind:<20}");
     let fits = line.chars().count() + 2 + what.chars().count() <= width;
-    let between = if fits { "  " } else { "\n          " };
-    format!("{}{between}{what}\n", line.trim_end())
+    if fits {
+        return format!("{line}  {what}\n");
+    }
+    format!("{}\n          {}\n", line.trim_end(), hanging(&what, 10, width))
 }
 
 /// What was debited, one sum for each currency.

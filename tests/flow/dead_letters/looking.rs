@@ -133,9 +133,9 @@ async fn amounts_that_no_sum_can_hold_keep_nobody_from_looking() {
     let bad = bad.iter().enumerate().map(|(n, total)| order_of("nobody", &format!("h-{n}"), "EUR", total, "0"));
     world.publish(&bad.map(|message| message.rejected("unknown_tenant")).collect::<Vec<_>>()).await;
     wait_until("parked", async || same(world.count("select count(*) from fis_dead_letter").await, 4)).await;
-    world.fis(&["dlq", "groups"]).await.expect(0, &["900000000000000.00 EUR", "3 without an amount"]);
+    world.fis(&["dlq", "groups"]).await.expect(0, &["900,000,000,000,000.00 EUR", "3 without an amount"]);
     world.fis(&["dlq", "list", "--sort", "amount"]).await.expect(0, &["4 of 4"]);
-    world.fis(&["dlq", "replay", "--all"]).await.expect(2, &["900000000000000.00 EUR"]);
+    world.fis(&["dlq", "replay", "--all"]).await.expect(2, &["900,000,000,000,000.00 EUR"]);
     world.rest(&mut run).await;
     world.invariants().await;
 }
