@@ -20,7 +20,7 @@ pub struct FeedVerify {
     from: Offset,
     #[command(flatten)]
     tenant: TenantArg,
-    /// Also compare with the ledger; the feed must have every entry that was announced
+    /// Also compare with the ledger; the feed must reach the last entry that was announced
     #[arg(long)]
     against_ledger: bool,
     #[arg(long)]
