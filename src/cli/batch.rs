@@ -21,7 +21,7 @@ pub enum BatchCommand {
         #[arg(long)]
         json: bool,
     },
-    /// Announce a batch as complete with the members that are posted, rejected or ignored; for a batch in which a member named a wrong size
+    /// Announce a batch that never completes by itself, with the members that are posted, rejected or ignored
     Close {
         #[command(flatten)]
         tenant: TenantArg,
