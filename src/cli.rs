@@ -57,7 +57,7 @@ const USUAL_FILE: &str = "fis.toml";
 #[derive(Parser)]
 #[command(name = "fis", version, about)]
 pub struct Cli {
-    /// Configuration file [default: $FIS_CONFIG, else fis.toml where there is one]
+    /// Configuration file [default: $FIS_CONFIG, else fis.toml if it exists]
     #[arg(long, global = true, value_name = "FILE")]
     config: Option<PathBuf>,
     #[command(subcommand)]
@@ -66,9 +66,9 @@ pub struct Cli {
 
 #[derive(Subcommand)]
 enum Command {
-    /// Take events, post them, relay what was posted
+    /// Take events, post them and announce the entries
     Run(run::Run),
-    /// Make database and broker ready, and say what is missing
+    /// Prepare the database and the broker, and say what is missing
     Setup(setup::Setup),
     /// Show the settings, or check them
     #[command(subcommand)]
@@ -81,41 +81,41 @@ enum Command {
     /// Check, apply or show a tenant's books
     #[command(subcommand)]
     Books(books::BooksCommand),
-    /// What would become of an event, without booking anything
+    /// Show what would become of an event; nothing is booked
     Preview(preview::Preview),
     /// Reverse an entry by hand
     Revert(revert::Revert),
     /// Publish newline-delimited JSON events, persistent and confirmed
     Publish(publish::Publish),
-    /// What is queued, held, dead-lettered and still to be relayed
+    /// Show whether all is well, what waits, and what to do
     Status(status::Status),
-    /// Whose ledgers there are, and how each is
+    /// List the tenants and the state of each ledger
     Tenants(tenants::Tenants),
-    /// What became of one event
+    /// Show what became of one event
     Receipt(receipt::Receipt),
     /// List held events, or call them back early
     #[command(subcommand)]
     Held(held::HeldCommand),
-    /// How far a publisher's batch is
+    /// Show how far a publisher's batch is, or close it
     #[command(subcommand)]
     Batch(batch::BatchCommand),
     /// Look at dead letters, replay, mend or discard them
     #[command(subcommand)]
     Dlq(dlq::DlqCommand),
-    /// Entries with their lines, newest last
+    /// List entries with their lines, newest last
     Journal(journal::Journal),
-    /// Debit, credit and balance of every account
+    /// Show debit, credit and balance of every account
     TrialBalance(trial_balance::Trial),
-    /// Whether the events of a day are all accounted for
+    /// Check that all events of a day are accounted for
     TieOut(tie_out::Tie),
-    /// The journal as a file for a spreadsheet, beancount or hledger
+    /// Write the journal for a spreadsheet, beancount or hledger
     Export(export::Export),
     /// Watch, prove or send again what fis has announced
     #[command(subcommand)]
     Feed(feed::FeedCommand),
     /// Recompute every hash and every balance of the ledger
     Verify(verify::Verify),
-    /// The end of every chain, signed, to be kept elsewhere
+    /// Print the end of every chain, signed, to be kept elsewhere
     Checkpoint(checkpoint::CheckpointCommand),
     /// Print the completions of a shell
     Completions(manual::Completions),

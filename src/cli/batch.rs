@@ -11,7 +11,7 @@ use crate::platform::config::Config;
 
 #[derive(clap::Subcommand)]
 pub enum BatchCommand {
-    /// Members posted, rejected and ignored so far
+    /// Show how many members are posted, rejected and ignored so far
     Show {
         #[command(flatten)]
         tenant: TenantArg,
@@ -21,7 +21,7 @@ pub enum BatchCommand {
         #[arg(long)]
         json: bool,
     },
-    /// Tell its publisher that a batch is complete, with the members that have come to an end: a member named a wrong size
+    /// Announce a batch that never completes by itself, with the members that are posted, rejected or ignored
     Close {
         #[command(flatten)]
         tenant: TenantArg,

@@ -19,9 +19,9 @@ use crate::platform::time::now;
 
 #[derive(clap::Subcommand)]
 pub enum BooksCommand {
-    /// Print a small commented file to begin with
+    /// Print a small commented file of books to begin with
     Init,
-    /// Look for mistakes, without a server
+    /// Look for mistakes in a file; needs no server
     Check {
         file: PathBuf,
         #[arg(long)]
@@ -33,13 +33,13 @@ pub enum BooksCommand {
     Show {
         #[command(flatten)]
         tenant: TenantArg,
-        /// The version, else the one in force
+        /// The version [default: the one in force]
         #[arg(long)]
         version: Option<i32>,
         #[arg(long)]
         json: bool,
     },
-    /// List the versions: when, and by whom
+    /// List the versions, with when and by whom each was applied
     Versions {
         #[command(flatten)]
         tenant: TenantArg,

@@ -9,12 +9,12 @@ use crate::service;
 
 #[derive(clap::Subcommand)]
 pub enum ConfigCommand {
-    /// Every setting, its value and where it came from; passwords are masked
+    /// List every setting with its value and its source; passwords are masked
     Show {
         #[arg(long)]
         json: bool,
     },
-    /// Whether every setting can be used; asks no server
+    /// Check that every setting can be used; needs no server
     Check,
 }
 

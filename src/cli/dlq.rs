@@ -26,15 +26,15 @@ use crate::platform::config::Config;
 
 #[derive(clap::Subcommand)]
 pub enum DlqCommand {
-    /// Open dead letters, oldest first
+    /// List open dead letters, oldest first
     List(list::LettersList),
-    /// What they have in common: by reason, rule and the shape of the detail, with the money
+    /// Group open dead letters by reason, rule and the shape of the detail, with the money
     Groups(groups::Groups),
-    /// Everything about one dead letter, and what would mend it
+    /// Show everything about one dead letter, and what would mend it
     Show(show::Show),
     /// Run dead letters through the books again; pause, resume or stop a replay
     Replay(Box<replay::ReplayCommand>),
-    /// Replays, newest first: their state, what is decided, what is left
+    /// List replays, newest first, with their state, what is decided and what is left
     Replays(replay::Replays),
     /// Replay an edited copy; the original stays as it is
     Edit(Box<edit::EditCommand>),
@@ -42,7 +42,7 @@ pub enum DlqCommand {
     Discard(Box<discard::Discard>),
     /// Park discarded letters again
     Restore(discard::Restore),
-    /// Dead letters as a file: newline-delimited JSON or CSV
+    /// Print dead letters as newline-delimited JSON or CSV
     Export(export::LettersExport),
     /// Remove dead letters that were resolved or discarded long ago
     Prune(discard::Prune),

@@ -26,7 +26,7 @@ pub struct Export {
     /// Last accounting date
     #[arg(long, value_name = "DATE", value_parser = super::day)]
     to: Option<NaiveDate>,
-    /// Written whole or not at all [default: standard output]
+    /// The file to write, completely or not at all [default: standard output]
     #[arg(long, value_name = "FILE")]
     output: Option<PathBuf>,
 }

@@ -16,9 +16,9 @@ use crate::platform::time;
 
 #[derive(clap::Subcommand)]
 pub enum HeldCommand {
-    /// Held events and what they wait for, the next to come back first
+    /// List held events and what they wait for; the next to come back is first
     List(List),
-    /// Call held events back now; each return uses up one of their attempts
+    /// Call held events back now; each return uses one of their attempts
     Release(Release),
 }
 
@@ -42,7 +42,7 @@ pub struct Release {
     tenant: TenantArg,
     #[arg(long, value_parser = hold_reason, conflicts_with = "events")]
     reason: Option<Reason>,
-    /// These events of the tenant, instead of all that match
+    /// Only these events of the tenant, instead of all that match
     #[arg(value_name = "EVENT", value_parser = super::event)]
     events: Vec<EventId>,
     /// Why, for the record

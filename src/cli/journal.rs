@@ -17,7 +17,7 @@ use crate::platform::config::Config;
 pub struct Journal {
     #[command(flatten)]
     tenant: TenantArg,
-    /// Entries with a line to this account
+    /// Only entries with a line to this account
     #[arg(long, value_parser = account)]
     account: Option<AccountCode>,
     /// First accounting date
@@ -26,16 +26,16 @@ pub struct Journal {
     /// Last accounting date
     #[arg(long, value_name = "DATE", value_parser = super::day)]
     to: Option<NaiveDate>,
-    /// The entry of this event
+    /// Only the entry of this event
     #[arg(long, value_name = "ID")]
     event: Option<String>,
-    /// Only entries whose description contains all these words, in any case
+    /// Only entries whose description contains all these words (case-insensitive)
     #[arg(long, value_name = "WORDS")]
     text: Option<String>,
-    /// How many of the newest
+    /// Show so many of the newest entries
     #[arg(long, default_value_t = 50, value_parser = clap::value_parser!(i64).range(0..=LIMIT_MAX))]
     limit: i64,
-    /// How many of the newest to leave out first
+    /// Leave out so many of the newest entries
     #[arg(long, default_value_t = 0, value_parser = clap::value_parser!(i64).range(0..))]
     offset: i64,
     #[arg(long)]

@@ -167,7 +167,7 @@ impl Completions {
 /// The folder for the man pages.
 #[derive(clap::Args)]
 pub struct Man {
-    /// The folder that gets the pages, one for each command
+    /// The folder for the pages, one for each command
     #[arg(value_name = "FOLDER")]
     folder: PathBuf,
 }

@@ -27,13 +27,13 @@ pub struct Preview {
     /// The tenant of an event that does not name one
     #[arg(long)]
     tenant: Option<String>,
-    /// The routing key that a body would come with; also its type where it names none
+    /// The routing key of a body; also its type if the body names none
     #[arg(long)]
     routing_key: Option<String>,
-    /// Books that are not yet applied; needs no server
+    /// Use this file of books instead of the applied books; needs no server
     #[arg(long, value_name = "FILE")]
     books: Option<PathBuf>,
-    /// Print the outcome as JSON; of several events, a list
+    /// Print the outcome as JSON; for several events, a list
     #[arg(long)]
     json: bool,
 }

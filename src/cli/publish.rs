@@ -23,10 +23,10 @@ const DETAIL_MAX: usize = 300;
 pub struct Publish {
     /// Newline-delimited JSON: {"routingKey", "body", "lane"?, "headers"?} per line; `-` for standard input
     file: PathBuf,
-    /// Wait for the verdict on each event, and print it; needs the database and a running `fis run`
+    /// Wait for the verdict on each event and print it; needs the database and a running service
     #[arg(long)]
     wait: bool,
-    /// With --wait: stop waiting so many seconds after a confirm
+    /// With --wait, stop waiting so many seconds after a confirm
     #[arg(long, value_name = "SECONDS", default_value_t = 60, requires = "wait")]
     deadline: u64,
     /// Print what was confirmed, and the verdicts, as JSON

@@ -22,15 +22,15 @@ pub struct Revert {
     tenant: TenantArg,
     /// The entry: `acme/1042`, or its sequence, `1042`
     entry: String,
-    /// The reason; the reversal's description has it
+    /// The reason; it becomes part of the reversal's description
     #[arg(long)]
     why: String,
     #[command(flatten)]
     who: Who,
-    /// The accounting date of the reversal, in an open period [default: that of the entry where its period is open, else today]
+    /// The accounting date of the reversal, in an open period [default: that of the entry if its period is open, else today]
     #[arg(long, value_name = "DATE", value_parser = super::day)]
     date: Option<NaiveDate>,
-    /// Show what would be booked, and stop
+    /// Show what would be booked, and book nothing
     #[arg(long)]
     dry_run: bool,
     /// Do not ask; without a terminal nothing is booked unless this is given

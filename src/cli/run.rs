@@ -10,7 +10,7 @@ use crate::service;
 
 #[derive(clap::Args)]
 pub struct Run {
-    /// Drain what is there, relay it, stop
+    /// Post what is in the queues, announce it, and stop
     #[arg(long)]
     once: bool,
 }

@@ -16,10 +16,10 @@ use crate::platform::config::Config;
 pub struct Tie {
     #[command(flatten)]
     tenant: TenantArg,
-    /// The day of receipt, in the tenant's zone [default: today]
+    /// The day of receipt, in the tenant's time zone [default: today]
     #[arg(long, value_name = "DATE", value_parser = super::day, conflicts_with_all = ["from", "to", "period"])]
     date: Option<NaiveDate>,
-    /// The first day of several, a row for each
+    /// The first of several days; the table has a row for each
     #[arg(long, value_name = "DATE", value_parser = super::day, requires = "to", conflicts_with = "period")]
     from: Option<NaiveDate>,
     /// The last day

@@ -7,14 +7,14 @@ use crate::platform::config::Config;
 
 #[derive(clap::Subcommand)]
 pub enum TopologyCommand {
-    /// Declare everything, in the order that cannot lose
+    /// Declare all objects, in an order that cannot lose messages
     Apply,
-    /// Compare the broker with what is needed; exit 1 where it could lose messages
+    /// Compare the broker with what fis needs; exit 1 if it could lose messages
     Check {
         #[arg(long)]
         json: bool,
     },
-    /// Draw it
+    /// Draw the topology
     Print,
 }
 

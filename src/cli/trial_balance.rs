@@ -18,7 +18,7 @@ pub struct Trial {
     /// The last accounting date that counts [default: all]
     #[arg(long, value_name = "DATE", value_parser = super::day)]
     as_of: Option<NaiveDate>,
-    /// In the base currency, a row per account
+    /// Show the base currency, with a row per account
     #[arg(long)]
     base: bool,
     #[arg(long, value_enum, default_value_t = Format::Table)]

@@ -16,13 +16,13 @@ use crate::platform::config::Config;
 pub struct Verify {
     #[command(flatten)]
     tenant: TenantArg,
-    /// From this sequence on: what lies before it is believed, balances are not compared
+    /// Start at this sequence; earlier entries are trusted, balances are not checked
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(i64).range(1..))]
     from: Option<i64>,
-    /// Hold the ledger to a checkpoint that was signed before: a rewritten or cut chain is found even if it is right in itself
+    /// Compare the ledger with a signed checkpoint; this finds a rewritten or cut chain even if it is consistent in itself
     #[arg(long, value_name = "FILE")]
     checkpoint: Option<PathBuf>,
-    /// The public key of whoever signed the checkpoint; without it the configured key is asked
+    /// The public key of the checkpoint's signer [default: that of the configured key]
     #[arg(long, value_name = "HEX", requires = "checkpoint")]
     public_key: Option<String>,
     #[arg(long)]

@@ -9,7 +9,7 @@ use crate::domain::operator::{Operator, OperatorError, Through, WHY_BYTES_MAX};
 /// The one argument of every command that writes.
 #[derive(clap::Args, Clone)]
 pub struct Who {
-    /// Who does it, for the record [default: $FIS_OPERATOR, else $USER, else the login name]
+    /// The operator's name, for the record [default: $FIS_OPERATOR, else $USER, else the login name]
     #[arg(long, value_name = "NAME")]
     by: Option<String>,
 }

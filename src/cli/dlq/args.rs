@@ -21,22 +21,22 @@ pub struct Which {
     tenant: TenantArg,
     #[arg(long)]
     routing_key: Option<String>,
-    /// First seen before this time (RFC 3339)
+    /// Only letters first seen before this time (RFC 3339)
     #[arg(long)]
     before: Option<DateTime<Utc>>,
-    /// First seen at or after this time (RFC 3339)
+    /// Only letters first seen at or after this time (RFC 3339)
     #[arg(long)]
     after: Option<DateTime<Utc>>,
-    /// First seen longer ago than this: 30m, 12h, 3d
+    /// Only letters first seen longer ago than this: 30m, 12h, 3d
     #[arg(long, value_name = "AGE", value_parser = duration, conflicts_with = "before")]
     older_than: Option<TimeDelta>,
-    /// First seen within this time: 30m, 12h, 3d
+    /// Only letters first seen within this time: 30m, 12h, 3d
     #[arg(long, value_name = "AGE", value_parser = duration, conflicts_with = "after")]
     newer_than: Option<TimeDelta>,
-    /// A group of `fis dlq groups`
+    /// Only this group of `fis dlq groups`
     #[arg(long)]
     group: Option<String>,
-    /// Stands somewhere in the detail, whatever its case
+    /// Only letters whose detail contains this text (case-insensitive)
     #[arg(long)]
     text: Option<String>,
     #[arg(long)]

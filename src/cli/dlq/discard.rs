@@ -13,7 +13,7 @@ use crate::platform::time;
 
 #[derive(clap::Args)]
 pub struct Discard {
-    /// Ids of dead letters; else the filters say which
+    /// Ids of dead letters; without ids the filters select them
     ids: Vec<String>,
     #[command(flatten)]
     which: Which,
@@ -25,7 +25,7 @@ pub struct Discard {
     why: String,
     #[command(flatten)]
     who: Who,
-    /// Show how many and how much, and stop
+    /// Show how many letters and how much money; discard nothing
     #[arg(long)]
     dry_run: bool,
     /// Do not ask; without a terminal nothing is discarded unless this is given
@@ -116,7 +116,7 @@ impl Restore {
 
 #[derive(clap::Args)]
 pub struct Prune {
-    /// Settled longer ago than this: 90d
+    /// Only letters settled longer ago than this: 90d
     #[arg(long, value_name = "AGE", value_parser = duration)]
     older_than: chrono::TimeDelta,
     /// Why, for the record

@@ -21,14 +21,14 @@ const SHOWN_MAX: usize = 3;
 
 #[derive(clap::Args)]
 pub struct EditCommand {
-    /// Ids of dead letters; else the filters say which
+    /// Ids of dead letters; without ids the filters select them
     ids: Vec<String>,
     #[command(flatten)]
     which: Which,
     /// Take the new body from a file, or from standard input with `-`
     #[arg(long, value_name = "FILE", conflicts_with = "set")]
     body: Option<std::path::PathBuf>,
-    /// Set one value: /payload/total=119.00, or /payload/total:=JSON; may be given again
+    /// Set one value: /payload/total=119.00, or /payload/total:=JSON; may be repeated
     #[arg(long, value_name = "POINTER=VALUE")]
     set: Vec<String>,
     /// Why, for the record of the entry
@@ -36,7 +36,7 @@ pub struct EditCommand {
     why: String,
     #[command(flatten)]
     who: Who,
-    /// Show the difference and what would become of it, and stop
+    /// Show the difference and what would become of it; change nothing
     #[arg(long)]
     dry_run: bool,
     /// Do not ask; without a terminal nothing is replayed unless this is given

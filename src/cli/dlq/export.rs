@@ -14,7 +14,7 @@ use crate::platform::config::Config;
 pub struct LettersExport {
     #[command(flatten)]
     which: Which,
-    /// Which states
+    /// Only letters in this state
     #[arg(long, value_enum, default_value_t = State::Open)]
     status: State,
     #[arg(long, value_enum, default_value_t = Format::Ndjson)]

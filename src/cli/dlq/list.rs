@@ -16,7 +16,7 @@ use crate::platform::time;
 pub struct LettersList {
     #[command(flatten)]
     which: Which,
-    /// Which states
+    /// Only letters in this state
     #[arg(long, value_enum, default_value_t = State::Open)]
     status: State,
     #[arg(long, value_enum, default_value_t = Order::Oldest)]
@@ -33,9 +33,9 @@ pub struct LettersList {
 pub enum State {
     /// Parked or replaying
     Open,
-    /// Parked, also where a running replay has it before itself
+    /// Parked, including letters that wait their turn in a running replay
     Parked,
-    /// Held by a replay, or before a running one
+    /// Held by a replay, or waiting their turn in a running one
     Replaying,
     Resolved,
     Discarded,

@@ -19,14 +19,14 @@ use crate::platform::config::Config;
 
 #[derive(clap::Args)]
 pub struct ReplayCommand {
-    /// Ids of dead letters; else the filters say which
+    /// Ids of dead letters; without ids the filters select them
     ids: Vec<String>,
     #[command(flatten)]
     which: Which,
     /// Every parked letter
     #[arg(long)]
     all: bool,
-    /// Run them through the books and roll back: what would become of them, and of the balances
+    /// Run the letters through the books and roll back; show what would become of them and of the balances
     #[arg(long, conflicts_with_all = ["canary", "rate", "pause", "resume", "stop", "no_wait"])]
     dry_run: bool,
     /// Do not ask; without a terminal nothing is replayed unless this is given
@@ -37,22 +37,22 @@ pub struct ReplayCommand {
     why: Option<String>,
     #[command(flatten)]
     who: Who,
-    /// Letters per second, at most
+    /// Replay at most so many letters per second
     #[arg(long, value_parser = clap::value_parser!(i32).range(1..=1_000_000))]
     rate: Option<i32>,
-    /// Take 1, then 10, then 100, then the rest, each step only after the verdicts of the last one
+    /// Replay 1 letter, then 10, then 100, then the rest; each step waits for the verdicts of the one before
     #[arg(long)]
     canary: bool,
-    /// Pause when more than so many have failed again [default: 0 with --canary, else no limit]
+    /// Pause when more than so many letters have failed again [default: 0 with --canary, else no limit]
     #[arg(long, value_parser = clap::value_parser!(i64).range(0..))]
     max_failures: Option<i64>,
-    /// Halt a replay; it may go on later
+    /// Pause a replay; it can be resumed later
     #[arg(long, value_name = "REPLAY", conflicts_with_all = ["ids", "all", "resume", "stop", "rate", "canary", "max_failures"])]
     pause: Option<i64>,
-    /// Let a paused replay go on, also with another --rate, --max-failures or --canary; one that runs is watched
+    /// Resume a paused replay, also with another --rate, --max-failures or --canary; watch a running one
     #[arg(long, value_name = "REPLAY", conflicts_with_all = ["ids", "all", "stop"])]
     resume: Option<i64>,
-    /// Give a replay up: what is not decided yet stays parked
+    /// Give a replay up; letters that are not decided yet stay parked
     #[arg(long, value_name = "REPLAY", conflicts_with_all = ["ids", "all", "rate", "canary", "max_failures"])]
     stop: Option<i64>,
     #[command(flatten)]

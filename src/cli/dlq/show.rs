@@ -22,7 +22,7 @@ const TOLD_MAX: usize = 1_000;
 pub struct Show {
     /// The id of the dead letter
     id: String,
-    /// The whole body, however long
+    /// Show the whole body, however long it is
     #[arg(long)]
     full: bool,
     #[arg(long)]

@@ -22,7 +22,7 @@ pub struct Following {
     /// Do not wait for the outcome
     #[arg(long)]
     no_wait: bool,
-    /// Give up waiting when nothing has moved for so long
+    /// Stop waiting when no letter was decided for so many seconds
     #[arg(long, value_name = "SECONDS", default_value_t = PATIENCE, value_parser = clap::value_parser!(u64).range(1..=86_400))]
     patience: u64,
     #[arg(long)]

@@ -15,9 +15,9 @@ use crate::platform::config::Config;
 pub enum FeedCommand {
     /// Show the stream live, one line per event
     Tail(tail::Tail),
-    /// Read the stream, or a queue, as a finance consumer would, and prove that nothing is missing or changed
+    /// Read the stream or a queue as a reader would, and prove that nothing is missing or changed
     Verify(verify::FeedVerify),
-    /// Send the identical events of a range again
+    /// Send the entries of a range again, byte for byte
     Resend(resend::Resend),
 }
 

@@ -17,7 +17,7 @@ pub struct Resend {
     /// The last sequence
     #[arg(long, value_name = "M", value_parser = clap::value_parser!(i64).range(1..))]
     to: i64,
-    /// Only to this queue, instead of to everybody who reads fis.domain.exchange
+    /// Send only to this queue, instead of to everybody who reads fis.domain.exchange
     #[arg(long, value_name = "QUEUE", value_parser = queue)]
     queue: Option<ReaderQueue>,
     /// Why, for the record

@@ -18,10 +18,10 @@ pub struct Tail {
     from: Offset,
     #[command(flatten)]
     tenant: TenantArg,
-    /// Stop after so many events; with `--from last` the last so many
+    /// Stop after so many events; with `--from last`, show the last so many
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u64).range(1..))]
     limit: Option<u64>,
-    /// Stop at the end of what is there, instead of waiting for more
+    /// Stop at the end of the stream, instead of waiting for more
     #[arg(long)]
     once: bool,
     /// One JSON object per line: {"offset", "routingKey", "event"}

@@ -11,8 +11,8 @@ use crate::platform::config::Config;
 
 #[derive(clap::Args)]
 pub struct FeedVerify {
-    /// Read this queue instead of the stream. Nothing is taken from it, but every message is delivered and given back, which
-    /// a quorum queue counts; let it have no other consumer meanwhile
+    /// Read this queue instead of the stream. fis gives every message back, but a quorum queue counts each delivery; the queue
+    /// must have no other consumer meanwhile
     #[arg(long, value_name = "QUEUE", conflicts_with = "from")]
     queue: Option<String>,
     /// Where in the stream to begin: first, last, an offset, or a time such as 2026-02-25T10:00:00Z
@@ -20,7 +20,7 @@ pub struct FeedVerify {
     from: Offset,
     #[command(flatten)]
     tenant: TenantArg,
-    /// Also compare with the ledger: the feed must reach everything that was announced
+    /// Also compare with the ledger; the feed must reach the last entry that was announced
     #[arg(long)]
     against_ledger: bool,
     #[arg(long)]
