@@ -80,7 +80,7 @@ const EXAMPLES: [(&str, &str); 44] = [
     ("dlq show", "fis dlq show dl_2v6xk0q3m8"),
     ("dlq replay", "fis dlq replay --group 6831f06b --canary --why 'the rule was added'"),
     ("dlq replays", "fis dlq replays"),
-    ("dlq edit", "fis dlq edit dl_2v6xk0q3m8 --set payload.total=10.00 --why 'three decimals'"),
+    ("dlq edit", "fis dlq edit dl_2v6xk0q3m8 --set /payload/total=10.00 --why 'three decimals'"),
     ("dlq discard", "fis dlq discard dl_2v6xk0q3m8 --why 'a test order'"),
     ("dlq restore", "fis dlq restore dl_2v6xk0q3m8 --why 'it was no test order'"),
     ("dlq export", "fis dlq export --reason bad_amount > letters.csv"),
