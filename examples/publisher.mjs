@@ -17,11 +17,17 @@ async function connect() {
   const connection = await amqp.connect(url);
   connection.on("error", () => {}); // the confirm that does not come tells of it
   const channel = await connection.createConfirmChannel();
+  channel.session = connection;
   channel.on("error", (error) => (channel.failure = error));
   channel.on("return", (message) => (channel.returned = message.properties.messageId)); // comes before its confirm
   // Bound before anything is published, so that no rejection is missed.
-  await channel.assertQueue(queue, { durable: true, arguments: { "x-queue-type": "quorum" } });
-  await channel.bindQueue(queue, "fis.domain.exchange", "fis.event.rejected");
+  try {
+    await channel.assertQueue(queue, { durable: true, arguments: { "x-queue-type": "quorum" } });
+    await channel.bindQueue(queue, "fis.domain.exchange", "fis.event.rejected");
+  } catch (refused) {
+    await connection.close().catch(() => {});
+    throw refused;
+  }
   return channel;
 }
 
@@ -36,9 +42,11 @@ function sent(channel, { routingKey, body }) {
     headers: { "x-fis-tenant": body.tenantId },
   };
   return new Promise((resolve) => {
-    channel.once("close", () => resolve(channel.failure ?? new Error("the session was lost")));
+    const lost = () => resolve(channel.failure ?? new Error("the session was lost"));
+    channel.once("close", lost);
+    const answered = (error) => (channel.off("close", lost), resolve(error));
     const content = Buffer.from(JSON.stringify(body));
-    channel.publish("fis.events.exchange", routingKey, content, options, (error) => resolve(error));
+    channel.publish("fis.events.exchange", routingKey, content, options, answered);
   });
 }
 
@@ -54,12 +62,16 @@ async function publish(channel, event) {
       [error, channel] = [lost, undefined];
     }
     if (channel?.returned === id) throw new Error(`returned ${id}: no queue is bound; an operator runs \`fis topology apply\``);
-    // 404: no such exchange; 403: no right to write to it
-    if (error?.code === 404 || error?.code === 403) throw new Error(`stopped at ${id}: ${error.message}`);
+    // 404: no such exchange; 403: no right to write to it; 406: the queue is of another kind
+    if ([403, 404, 406].includes(error?.code)) throw new Error(`stopped at ${id}: ${error.message}`);
     if (!error) break;
     const isFull = error.message === "message nacked";
     console.log(isFull ? `refused ${id}: the queue is full, again in a second` : `lost ${id}: ${error.message}, again in a second`);
-    if (!isFull) channel = undefined; // whether the broker has the event is unknown
+    if (!isFull) {
+      // Whether the broker has the event is unknown.
+      await channel?.session.close().catch(() => {});
+      channel = undefined;
+    }
     await pause(1000);
   }
   console.log(`confirmed ${id}`);

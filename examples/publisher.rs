@@ -116,8 +116,9 @@ async fn main() -> Result<(), Box<dyn Error>> {
                 }
                 Ok(_) => println!("refused {id}: the queue is full, again in a second"),
                 Err(error) => {
-                    // 404: no such exchange; 403: no right to write to it
-                    if matches!(error.kind(), ErrorKind::ProtocolError(said) if [403, 404].contains(&said.get_id())) {
+                    // 404: no such exchange; 403: no right to write to it; 406: the queue is of another kind
+                    if matches!(error.kind(), ErrorKind::ProtocolError(said) if [403, 404, 406].contains(&said.get_id()))
+                    {
                         return Err(format!("stopped at {id}: {error}").into());
                     }
                     // Whether the broker has the event is unknown.

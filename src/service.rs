@@ -108,6 +108,12 @@ pub async fn run(config: Config, once: bool, stop: CancellationToken) -> Result<
 pub fn check_settings(config: &Config) -> Result<(), ServiceError> {
     telemetry::check(&config.log).map_err(|reason| ServiceError::Setting { name: "log.filter", reason })?;
     servers(config)?;
+    Management::of(&config.amqp)?;
+    let port = config.http.addr.rsplit_once(':').and_then(|(_, port)| port.parse::<u16>().ok());
+    if port.is_none() {
+        let reason = format!("`{}` is no address such as 127.0.0.1:8080", config.http.addr);
+        return Err(ServiceError::Setting { name: "http.addr", reason });
+    }
     let topology = tenant_queues(config)?.laid_over(embedded()?);
     mirror::settings(config, &topology)?;
     default_tenant(config)?;

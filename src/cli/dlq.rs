@@ -74,7 +74,10 @@ pub(super) fn confirmed(yes: bool, question: &str) -> anyhow::Result<Option<bool
     match answer {
         Some(true) => {}
         Some(false) => eprintln!("fis: nothing was done"),
-        None => eprintln!("fis: nothing was done: nobody sits at a terminal to confirm; --yes confirms"),
+        None => super::exit::say(
+            "confirmation_needed",
+            "nothing was done: nobody sits at a terminal to confirm; --yes confirms",
+        ),
     }
     Ok(answer)
 }

@@ -41,7 +41,8 @@ pub(super) fn wrong_line(error: &clap::Error) -> ! {
     error.exit()
 }
 
-fn say(code: &str, detail: &str) {
+/// Says on standard error what is wrong, as JSON where `--json` was given.
+pub(super) fn say(code: &str, detail: &str) {
     if asks_for_json() {
         eprintln!("{}", serde_json::json!({ "code": code, "detail": detail }));
     } else {
@@ -79,7 +80,7 @@ fn is_wrong_redis(error: &RedisError) -> bool {
 }
 
 fn is_wrong_broker(error: &AmqpError) -> bool {
-    matches!(error, AmqpError::Url { .. } | AmqpError::Vhosts { .. })
+    matches!(error, AmqpError::Url { .. } | AmqpError::Vhosts { .. } | AmqpError::ManagementUrl { .. })
 }
 
 fn is_wrong_service(error: &ServiceError) -> bool {

@@ -83,7 +83,7 @@ const EXAMPLES: [(&str, &str); 44] = [
     ("dlq edit", "fis dlq edit dl_2v6xk0q3m8 --set /payload/total=10.00 --why 'three decimals'"),
     ("dlq discard", "fis dlq discard dl_2v6xk0q3m8 --why 'a test order'"),
     ("dlq restore", "fis dlq restore dl_2v6xk0q3m8 --why 'it was no test order'"),
-    ("dlq export", "fis dlq export --reason bad_amount > letters.csv"),
+    ("dlq export", "fis dlq export --format csv > letters.csv"),
     ("dlq prune", "fis dlq prune --older-than 90d"),
     ("held list", "fis held list --reason fx_rate_missing"),
     ("held release", "fis held release --tenant acme-shop evt_987654321"),
@@ -110,7 +110,10 @@ pub fn command() -> Command {
 /// Gives a command and those below it their examples, and options their sentences.
 fn explained(command: Command, path: &str) -> Command {
     let command = match EXAMPLES.iter().find(|(name, _)| *name == path) {
-        Some((_, example)) => command.after_help(format!("Example:\n  {example}")),
+        Some((_, example)) => {
+            let said = command.get_after_help().map(|said| format!("{said}\n\n")).unwrap_or_default();
+            command.after_help(format!("{said}Example:\n  {example}"))
+        }
         None => command,
     };
     let named = command.mut_args(with_sentence);
@@ -240,6 +243,13 @@ mod tests {
             }
         }
         assert!(wrong.is_empty(), "{wrong}");
+    }
+
+    #[test]
+    fn an_example_does_not_hide_what_the_help_says_of_exit_codes() {
+        let receipt = commands().into_iter().find(|(path, _)| path == "receipt").unwrap().1;
+        let help = receipt.term_width(80).render_help().to_string();
+        assert!(help.contains("Exit 0: the event is posted") && help.contains("Example:"), "{help}");
     }
 
     #[test]

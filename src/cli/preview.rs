@@ -7,7 +7,7 @@ use std::process::ExitCode;
 use anyhow::Context;
 
 use super::lines::{ShownLine, lines_table};
-use super::{parse_tenant, printable, printable_within};
+use super::{WrongUsage, parse_tenant, printable, printable_within};
 use crate::desk::DeskError;
 use crate::desk::preview::{
     Preview as Previewed, PreviewOutcome, PreviewRequest, PreviewedEntry, PreviewedFailure, PreviewedLine, preview,
@@ -48,7 +48,7 @@ impl Preview {
         let routing_key = self.routing_key.as_deref();
         let request = PreviewRequest { input: &input, tenant, routing_key, books: books.as_deref() };
         let told = match preview(config, &request).await {
-            Err(DeskError::Member { member, why }) => anyhow::bail!("--{member} {why}"),
+            Err(DeskError::Member { member, why }) => return Err(WrongUsage(format!("--{member} {why}")).into()),
             Err(error @ DeskError::Mistakes { .. }) => Err(error).context("run `fis books check` on the file")?,
             told => told?,
         };

@@ -148,7 +148,7 @@ pub fn confirmed(question: &str, nobody: &str, no: &str) -> anyhow::Result<bool>
     match answer {
         Some(true) => {}
         Some(false) => eprintln!("fis: {no}"),
-        None => eprintln!("fis: {nobody}"),
+        None => super::exit::say("confirmation_needed", nobody),
     }
     Ok(answer == Some(true))
 }

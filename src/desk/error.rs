@@ -13,6 +13,9 @@ use crate::store::schema::SchemaError;
 
 use super::feed::ResendStopped;
 
+/// SQLSTATE *insufficient privilege*.
+const NO_RIGHT: &str = "42501";
+
 /// The server that an act needs and that does not answer.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Server {
@@ -145,7 +148,13 @@ impl From<sqlx::Error> for DeskError {
             sqlx::Error::Decode(_) | sqlx::Error::ColumnDecode { .. } => {
                 Self::Corrupt { what: "a row of the database".to_owned(), why: whole_text(&error) }
             }
-            error => Self::Away { server: Server::Postgres, why: format!("PostgreSQL {}", error_text(&error)) },
+            error => {
+                let why = format!("PostgreSQL {}", error_text(&error));
+                let code = error.as_database_error().and_then(|error| error.code());
+                // The role may not: no time mends that.
+                let is_right = code.as_deref() == Some(NO_RIGHT);
+                if is_right { Self::Refused { why } } else { Self::Away { server: Server::Postgres, why } }
+            }
         }
     }
 }

@@ -99,7 +99,8 @@ impl EventStatus {
         } else if account.letters.is_empty() {
             Self::Unknown
         } else {
-            Self::Rejected
+            // Its letter is resolved and there is no entry: the books ignored it, longer ago than that is remembered.
+            Self::Ignored
         }
     }
 }

@@ -24,7 +24,7 @@ use crate::platform::{http, time};
 use crate::store::dead_letters::{self, OpenLetters};
 use crate::store::instances::{self, InstanceRow};
 use crate::store::overview::{self, Overview};
-use crate::store::schema;
+use crate::store::schema::{self, SchemaError};
 use crate::store::{StoreError, outbox};
 
 /// The longest wait for a server to let us in.
@@ -180,7 +180,10 @@ pub async fn status(config: &Config) -> Result<Status, DeskError> {
         http::get(&config.http.addr, "/readyz"),
     );
     let ready = ready.ok().and_then(|(_, body)| serde_json::from_str::<serde_json::Value>(&body).ok());
-    let pinged = pinged.map_err(|error| Trouble { state: ServerState::Silent, why: error.to_string() });
+    let pinged = pinged.map_err(|error| {
+        let state = if error.needs_a_person() { ServerState::Refuses } else { ServerState::Silent };
+        Trouble { state, why: error.to_string() }
+    });
     let since = |parts: &[&str]| since(ready.as_ref(), parts);
     let servers = [
         server(&postgres.address, tables.as_ref().err(), since(&["postgres"])),
@@ -250,17 +253,20 @@ async fn tables(postgres: &Postgres) -> Result<Tables, Trouble> {
     })?;
     let counted = timeout(COUNT_MAX, async {
         schema::check_version(postgres).await.map_err(|error| match error {
-            schema::SchemaError::Sql(error) => DeskError::from(error),
-            error => DeskError::Refused { why: error.to_string() },
+            SchemaError::Sql(error) => trouble(&error.into()),
+            SchemaError::Behind { .. } => Trouble { state: ServerState::NotSetUp, why: error.to_string() },
+            error => Trouble { state: ServerState::Refuses, why: error.to_string() },
         })?;
-        count(postgres).await
+        count(postgres).await.map_err(|error| trouble(&error))
     });
-    match counted.await {
-        Ok(Ok(tables)) => Ok(tables),
-        Ok(Err(DeskError::Refused { why })) => Err(Trouble { state: ServerState::NotSetUp, why }),
-        Ok(Err(error)) => Err(silent(error.to_string())),
-        Err(_) => Err(silent(format!("has not answered within {} s", COUNT_MAX.as_secs()))),
-    }
+    counted.await.unwrap_or_else(|_| Err(silent(format!("has not answered within {} s", COUNT_MAX.as_secs()))))
+}
+
+/// What PostgreSQL itself has refused is no silence.
+fn trouble(error: &DeskError) -> Trouble {
+    let state = if matches!(error, DeskError::Away { .. }) { ServerState::Silent } else { ServerState::Refuses };
+    let why = error.to_string();
+    Trouble { state, why: why.strip_prefix("PostgreSQL ").unwrap_or(&why).to_owned() }
 }
 
 async fn count(postgres: &Postgres) -> Result<Tables, DeskError> {

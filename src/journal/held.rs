@@ -17,6 +17,9 @@ use crate::store::heads::lock_heads;
 use crate::store::held::{self, HeldFilter, RELEASED_MAX};
 use crate::store::operator_log;
 
+/// The events that a record names; of the others it has the number.
+const NAMED_MAX: usize = 10;
+
 /// The fate of the wish to release an event.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, serde::Serialize)]
 pub enum Released {
@@ -56,11 +59,10 @@ pub async fn release_events(
     let held = held::among(&mut transaction, tenant, &events).await?;
     let freed = held::free_events(&mut transaction, tenant, &events).await?;
     if !freed.is_empty() {
-        let count = freed.len();
-        let done = match freed.as_slice() {
-            [event] => format!("released held event {event} of {tenant}"),
-            _ => format!("released {count} held events of {tenant}, from {} on", events.first().unwrap_or(&"")),
-        };
+        let named: Vec<&str> = freed.iter().take(NAMED_MAX).map(String::as_str).collect();
+        let more = freed.len().saturating_sub(NAMED_MAX);
+        let more = if more > 0 { format!(" and {more} more") } else { String::new() };
+        let done = format!("released held events of {tenant}: {}{more}", named.join(", "));
         operator_log::record(&mut transaction, LetterAct::Release, who, &done).await?;
     }
     crash_point(crash_points::BEFORE_RELEASE);

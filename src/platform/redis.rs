@@ -25,6 +25,19 @@ pub enum RedisError {
     Away(String),
 }
 
+impl RedisError {
+    /// True where no time mends it: Redis does not let fis in.
+    #[must_use]
+    pub fn needs_a_person(&self) -> bool {
+        match self {
+            Self::Url => true,
+            Self::Away(why) => why == NOT_LET_IN,
+        }
+    }
+}
+
+const NOT_LET_IN: &str = "refuses the user or the password, or wants one and was given none";
+
 /// The pool of connections to Redis. Cloning shares it.
 #[derive(Clone)]
 pub struct Redis {
@@ -122,9 +135,7 @@ fn error_text(error: &redis::RedisError) -> String {
         return "closed the connection".to_owned();
     }
     match error.kind() {
-        redis::ErrorKind::AuthenticationFailed => {
-            "refuses the user or the password, or wants one and was given none".to_owned()
-        }
+        redis::ErrorKind::AuthenticationFailed => NOT_LET_IN.to_owned(),
         _ => format!("says: {error}"),
     }
 }

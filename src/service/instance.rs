@@ -8,7 +8,7 @@ use super::wait;
 use crate::pipeline::Edges;
 use crate::platform::config::Config;
 use crate::platform::health::Part;
-use crate::platform::postgres::Work;
+use crate::platform::postgres::{Work, error_text};
 use crate::store::instances::{self, Instance};
 
 const WORK: Work = Work::of("service.instance");
@@ -30,13 +30,20 @@ pub(super) async fn beat(config: &Config, edges: &Edges, stop: &CancellationToke
     };
     let health = &edges.health;
     // The first beat is at once.
-    let (mut told, mut silent) = ((false, false), BEAT);
+    let (mut told, mut silent, mut failed) = ((false, false), BEAT, false);
     loop {
         let now = (health.is_ready(), health.is_relaying());
         if (now != told || silent >= BEAT) && !health.is_away(Part::Postgres) {
             let said = async |db: &mut _| instances::beat(db, &instance, now.0, now.1).await;
-            if edges.postgres.run(WORK, said).await.is_ok() {
-                (told, silent) = (now, Duration::ZERO);
+            let beaten = edges.postgres.run(WORK, said).await;
+            (told, silent) = (now, Duration::ZERO);
+            match beaten {
+                Ok(()) => failed = false,
+                Err(error) if !failed => {
+                    failed = true;
+                    tracing::warn!("`fis status` does not see this instance: PostgreSQL {}", error_text(&error));
+                }
+                Err(_) => {}
             }
         }
         if wait(LOOK, stop).await {

@@ -174,7 +174,7 @@ async fn a_preview_shows_the_entry_or_the_reason_and_books_nothing() {
     world
         .fis(&args[..6])
         .await
-        .expect(1, &["--routing-key is needed: the event of line 1 does not name its type", "routingKey"]);
+        .expect(2, &["--routing-key is needed: the event of line 1 does not name its type", "routingKey"]);
     world
         .fis(&["preview", &event, "--tenant", "acme", "--books", "nowhere.toml"])
         .await
@@ -237,7 +237,7 @@ async fn a_preview_takes_the_lines_that_are_published() {
     let told = world.fis(&["preview", &one, "--json"]).await.expect(0, &[]).json();
     assert_eq!((&told["outcome"], &told["dialect"]), (&"posted".into(), &"canonical".into()));
     let key = ["preview", &one, "--routing-key", "a.b.c"];
-    world.fis(&key).await.expect(1, &["--routing-key is for bodies"]);
+    world.fis(&key).await.expect(2, &["--routing-key is for bodies"]);
     // Bodies may come one a line, too.
     let bodies = [order("one"), cart("acme", "a-cart")].map(|message| message.value().to_string()).join("\n");
     let bodies = world.file("bodies.ndjson", bodies);

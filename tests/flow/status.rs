@@ -101,6 +101,21 @@ async fn every_part_that_answers_is_shown_although_a_server_does_not() {
     assert_eq!(first_line(&said), "PostgreSQL, RabbitMQ and Redis cannot be used.");
 }
 
+/// No start of a server mends what the server refuses.
+#[tokio::test(flavor = "multi_thread")]
+async fn what_a_server_refuses_is_no_silence() {
+    let world = World::new("refused").await;
+    world.sql("revoke select on fis_outbox from fis_service").await;
+    let status = world.fis(&["status", "--json"]).await.expect(1, &[]).json();
+    assert_eq!(status["servers"][0]["state"], "refuses", "{status}");
+    assert!(status["advice"].as_str().unwrap().contains("permission denied"), "{status}");
+    world.sql("grant select on fis_outbox to fis_service").await;
+    // A newer program has been here.
+    world.sql("insert into _sqlx_migrations (version, description, success, checksum, execution_time) values (999, '', true, '', 0)").await;
+    let said = world.fis(&["status"]).await.expect(1, &["run a newer fis"]);
+    assert!(!said.stdout.contains("fis setup"), "{said:?}");
+}
+
 #[tokio::test(flavor = "multi_thread")]
 async fn the_running_service_knows_since_when_a_server_is_gone() {
     let world = World::new("since").await;

@@ -40,7 +40,7 @@ async fn the_record_names_whoever_is_named_first() {
     let log = "select concat_ws(': ', by, detail, why) from fis_operator_log where act = 'resend'";
     assert_eq!(
         texts(&world, log).await,
-        ["bob: sent sequence 1 to 1 of acme again to fis.domain.exchange: a reader lost it"]
+        ["bob: sends sequence 1 to 1 of acme again to fis.domain.exchange: a reader lost it"]
     );
     world.fis(&["verify"]).await.expect(0, &["verified"]);
 }

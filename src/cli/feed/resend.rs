@@ -2,7 +2,7 @@
 
 use std::process::ExitCode;
 
-use super::super::{TenantArg, Who, plural, print_json, printable};
+use super::super::{TenantArg, Who, WrongUsage, plural, print_json, printable};
 use crate::desk::feed::{self, ReaderQueue, ResendCause, ResendStopped};
 use crate::desk::{Desk, DeskError};
 use crate::platform::config::Config;
@@ -38,8 +38,7 @@ impl Resend {
         let Self { tenant, from, to, queue, why, who, json } = self;
         let operator = who.acting(&why)?;
         if from > to {
-            eprintln!("--from {from} lies behind --to {to}");
-            return Ok(ExitCode::from(2));
+            return Err(WrongUsage(format!("--from {from} is greater than --to {to}")).into());
         }
         let desk = Desk::open(config).await?;
         let request = feed::Resend { operator, tenant: tenant.one(&desk).await?, from, to, queue };

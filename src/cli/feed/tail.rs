@@ -6,9 +6,9 @@ use std::process::ExitCode;
 use serde_json::Value;
 
 use super::super::text::{columns, grouped, hanging};
-use super::super::{TenantArg, printable};
+use super::super::{TenantArg, WrongUsage, printable};
 use super::offset;
-use crate::desk::feed::{self, Announcement, Offset, TailFeed};
+use crate::desk::feed::{self, Announcement, LAST_MAX, Offset, TailFeed};
 use crate::platform::config::Config;
 
 #[derive(clap::Args)]
@@ -31,6 +31,9 @@ pub struct Tail {
 
 impl Tail {
     pub async fn run(self, config: &Config) -> anyhow::Result<ExitCode> {
+        if matches!(self.from, Offset::Last) && self.limit.is_some_and(|limit| limit > LAST_MAX) {
+            return Err(WrongUsage(format!("--from last shows at most the last {LAST_MAX} events")).into());
+        }
         let request =
             TailFeed { from: self.from, tenant: self.tenant.only_named()?, limit: self.limit, once: self.once };
         let mut tail = feed::Tail::open(config, request).await?;

@@ -11,7 +11,7 @@ mod walk;
 pub use against::FeedDebt;
 pub use resend::{ReaderQueue, Resend, Resent};
 pub use stopped::{ResendCause, ResendStopped};
-pub use tail::{Announcement, Tail, TailFeed};
+pub use tail::{Announcement, LAST_MAX, Tail, TailFeed};
 pub use verify::{FaultPlace, FeedFault, FeedProof, ProvenTenant, VerifyFeed, verify};
 
 pub use crate::platform::amqp::Offset;

@@ -95,13 +95,14 @@ impl Desk {
         }
         let connection = Connection::open_to_publish(&self.config.amqp, "fis feed resend").await?;
         let keys = TenantKeys(self.config.outbox.tenant_keys);
+        let place = queue.as_ref().map_or(DOMAIN_EXCHANGE, |queue| queue.0.as_str());
+        let done = format!("sends sequence {from} to {to} of {tenant} again to {place}");
+        // Before the first one leaves: what is sent in part is on record, too.
+        operator_log::record(&mut db, LetterAct::Resend, operator, &done).await?;
+        log_act(operator, &done);
         let sent = request.send_all(&connection, &mut db, keys, progress).await;
         connection.close().await;
         sent?;
-        let place = queue.as_ref().map_or(DOMAIN_EXCHANGE, |queue| queue.0.as_str());
-        let done = format!("sent sequence {from} to {to} of {tenant} again to {place}");
-        operator_log::record(&mut db, LetterAct::Resend, operator, &done).await?;
-        log_act(operator, &done);
         Ok(Resent {
             tenant_id: tenant.to_string(),
             from: *from,

@@ -55,7 +55,7 @@ impl Serialize for Announcement {
 }
 
 /// The most events that are read back from the end: they are held in memory.
-const LAST_MAX: u64 = 10_000;
+pub const LAST_MAX: u64 = 1_000;
 /// The messages that are read back first. Where too few of them are of the tenant, eight times as many are read, and so on.
 const SPAN_MIN: u64 = 1_000;
 

@@ -71,9 +71,12 @@ impl Config {
 /// The text of a setting without its secrets.
 fn shown(name: &str, text: &str) -> String {
     match name {
-        "amqp.url" | "redis.url" | "database.url" => {
+        // A comma between addresses, or in a password: then a piece is no address, and nothing is shown.
+        "amqp.url" if text.split(',').all(|url| url.contains("://")) => {
             text.split(',').map(|url| without_password(url.trim())).collect::<Vec<_>>().join(",")
         }
+        "amqp.url" => "***".to_owned(),
+        "redis.url" | "database.url" => without_password(text.trim()),
         "audit.signing_key" if !text.is_empty() => "***".to_owned(),
         _ => text.to_owned(),
     }
@@ -82,17 +85,19 @@ fn shown(name: &str, text: &str) -> String {
 /// An address whose password, and every parameter's value, is masked. A text that is no address is masked whole.
 fn without_password(url: &str) -> String {
     let Some((scheme, rest)) = url.split_once("://") else { return "***".to_owned() };
-    let (address, query) = rest.split_once('?').map_or((rest, None), |(address, query)| (address, Some(query)));
-    let address = match address.rsplit_once('@') {
-        None => address.to_owned(),
-        Some((who, place)) => match who.split_once(':') {
-            None => format!("{who}@{place}"),
-            Some((user, _)) => format!("{user}:***@{place}"),
-        },
+    // A password may contain anything but its end, the last `@`.
+    let (who, place) = rest.rsplit_once('@').map_or((None, rest), |(who, place)| (Some(who), place));
+    let (place, query) = place.split_once('?').map_or((place, None), |(place, query)| (place, Some(query)));
+    let who = match who.map(|who| who.split_once(':').map_or((who, false), |(user, _)| (user, true))) {
+        None => String::new(),
+        // The last `@` is that of a parameter.
+        Some((user, _)) if user.contains(['/', '?']) => return format!("{scheme}://***"),
+        Some((user, true)) => format!("{user}:***@"),
+        Some((user, false)) => format!("{user}@"),
     };
     let name = |pair: &str| pair.split('=').next().unwrap_or_default().to_owned() + "=***";
     let query = query.map(|query| query.split('&').map(name).collect::<Vec<_>>().join("&"));
-    format!("{scheme}://{address}{}", query.map(|query| format!("?{query}")).unwrap_or_default())
+    format!("{scheme}://{who}{place}{}", query.map(|query| format!("?{query}")).unwrap_or_default())
 }
 
 #[cfg(test)]
@@ -110,8 +115,13 @@ mod tests {
             ("redis://:p@ss@h:6379/1", "redis://:***@h:6379/1"),
             ("redis://h:6379/1", "redis://h:6379/1"),
             ("tops3cret", "***"),
+            ("postgres://fis:tops,3cret@h/fis", "postgres://fis:***@h/fis"),
+            ("postgres://fis:tops?3cret@h/fis", "postgres://fis:***@h/fis"),
+            ("postgres://h/fis?password=tops@3cret", "postgres://***"),
         ] {
-            assert_eq!(without_password(url), expected);
+            assert_eq!(shown("database.url", url), expected);
         }
+        assert_eq!(shown("amqp.url", "amqp://a:tops@h1,amqp://b:3cret@h2"), "amqp://a:***@h1,amqp://b:***@h2");
+        assert_eq!(shown("amqp.url", "amqp://a:tops,3cret@h1"), "***");
     }
 }

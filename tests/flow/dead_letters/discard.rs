@@ -12,6 +12,7 @@ async fn without_a_terminal_what_needs_yes_says_so_and_exits_2() {
     let cheap = payment("cheap", "9999", "5.00").rejected("unknown_account");
     park(&world, &[dear, cheap]).await;
     world.fis(&["dlq", "replay", "--all"]).await.expect(2, &["2 dead letters selected", "20,005.00 EUR", "--yes"]);
+    world.fis(&["dlq", "replay", "--all", "--json"]).await.expect(2, &["\"confirmation_needed\""]);
     world.fis(&["dlq", "replay", "--yes"]).await.expect(2, &["which?"]);
     world.fis(&["dlq", "discard", "--all"]).await.expect(2, &["--why"]);
     world.fis(&["dlq", "discard", "--all", "--why", "test"]).await.expect(2, &["--yes"]);

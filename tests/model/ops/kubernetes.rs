@@ -41,10 +41,10 @@ fn the_manifest_stops_fis_in_time_and_starts_commands_that_it_has() {
     let grace: u64 = value(&document("Deployment"), "terminationGracePeriodSeconds").parse().unwrap();
     assert!(grace > Config::default().service.stop_seconds);
     let commands: Vec<String> = ["Job", "Deployment"].map(|kind| value(&document(kind), "args")).to_vec();
-    assert_eq!(commands, ["[\"migrate\"]", "[\"run\"]"]);
+    assert_eq!(commands, ["[\"setup\", \"--yes\"]", "[\"run\"]"]);
     let help = std::process::Command::new(env!("CARGO_BIN_EXE_fis")).arg("--help").output().unwrap();
     let help = String::from_utf8(help.stdout).unwrap();
-    assert!(["  migrate ", "  run "].iter().all(|command| help.contains(command)), "{help}");
+    assert!(["  setup ", "  run "].iter().all(|command| help.contains(command)), "{help}");
 }
 
 /// `FIS_PORT` and its like come from a Service's name.
