@@ -247,3 +247,25 @@ async fn a_record_of_deaths_that_is_none_stops_no_dead_letters_behind_it() {
     world.rest(&mut run).await;
     world.invariants().await;
 }
+
+/// The broker sorts the headers when it adds a death. Of these two names, which are read as one, another one would be the first then.
+#[tokio::test(flavor = "multi_thread")]
+async fn names_that_are_not_utf8_make_no_second_letter() {
+    let world = World::new("odd_names").await;
+    let mut run = world.run().await;
+    let mut raw = Raw::open(&world).await;
+    let headers = [entry(&[0xfb], &tagged(b'F', &entry(b"x", b"V"))), entry(&[0xa9], &nested(40))].concat();
+    let message = payment("odd", "9999", "1.50");
+    raw.publish(LIVE, message.routing_key.as_bytes(), b"m", &headers, &message.body).await;
+    wait_until("its copy came by the dead-letter queue", async || {
+        let (_, metrics) = run.get("/metrics").await;
+        let count = |line: &str| line.rsplit(' ').next().and_then(|count| count.parse::<i64>().ok());
+        let lines = metrics.lines().filter(|line| line.starts_with("fis_parking_parked_total{"));
+        same(lines.filter_map(count).sum(), 1)
+    })
+    .await;
+    let reasons: Vec<String> =
+        sqlx::query_scalar("select reason from fis_dead_letter").fetch_all(&world.pool).await.unwrap();
+    assert_eq!(reasons, ["unknown_account"]);
+    world.rest(&mut run).await;
+}

@@ -41,10 +41,15 @@ impl<'b> Cursor<'b> {
         usize::try_from(u32::from_be_bytes(self.number()?)).map_err(|_| Unreadable::Garbled)
     }
 
+    /// A short string as it is.
+    pub(super) fn raw_short(&mut self) -> Result<Range<usize>, Unreadable> {
+        let [length] = self.number()?;
+        self.take(usize::from(length))
+    }
+
     /// A short string, made UTF-8.
     pub(super) fn short(&mut self) -> Result<Range<usize>, Unreadable> {
-        let [length] = self.number()?;
-        let range = self.take(usize::from(length))?;
+        let range = self.raw_short()?;
         if let Some(text) = self.bytes.get_mut(range.clone()) {
             make_utf8(text);
         }

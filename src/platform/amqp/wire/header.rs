@@ -6,11 +6,12 @@
 //! must find the same headers, or one message would become two letters. So only what the publisher sent is weighed; the headers that
 //! the broker adds or takes away are cut where they do not fit, and nothing depends on that. And of several headers with one name the first counts, the
 //! others are left out: the broker looks at the first and writes its own in its place, RabbitMQ 4 then drops the others, and lapin would take the last.
+//! Nothing depends on the order of headers with different names: the broker sorts them.
 
-use std::collections::HashSet;
+use std::collections::{HashMap, HashSet};
 use std::ops::Range;
 
-use super::field::Cursor;
+use super::field::{Cursor, make_utf8};
 use super::{DEATHS_HEADER, UNREADABLE_HEADER, Unreadable};
 
 /// Headers that the broker adds or takes away by itself.
@@ -143,16 +144,42 @@ fn is_whole(payload: &mut [u8], table: Range<usize>) -> bool {
     let mut cursor = Cursor::within(payload, table);
     let mut names = Vec::new();
     while cursor.at < cursor.end {
-        let Ok(name) = cursor.short().and_then(|name| cursor.value().map(|()| name)) else { return false };
+        let Ok(name) = cursor.raw_short().and_then(|name| cursor.value().map(|()| name)) else { return false };
         names.push(name);
     }
-    cursor.values <= VALUES_MAX && firsts(cursor.bytes, &names).all(|is_first| is_first)
+    if cursor.values > VALUES_MAX || !kept(cursor.bytes, &names).all(|is_kept| is_kept) {
+        return false;
+    }
+    for name in names {
+        make_utf8(cursor.bytes.get_mut(name).unwrap_or_default());
+    }
+    true
 }
 
-/// Tells of each of these names whether it is the first of its kind.
-fn firsts<'n>(payload: &'n [u8], names: &'n [Range<usize>]) -> impl Iterator<Item = bool> + 'n {
+/// Tells of each header, by its name as it was sent, whether it is kept. The first of a name is. Names that are not UTF-8 may become one name: then none of them is, because the
+/// broker sorts the headers when it adds its own, and the first would be another one.
+fn kept<'n>(payload: &'n [u8], names: &'n [Range<usize>]) -> impl Iterator<Item = bool> + 'n {
+    let text = |name: &Range<usize>| payload.get(name.clone()).unwrap_or_default();
+    let is_foreign = |name: &[u8]| std::str::from_utf8(name).is_err();
+    let mut read: HashMap<Vec<u8>, usize> = HashMap::new();
+    if names.iter().any(|name| is_foreign(text(name))) {
+        for name in names {
+            *read.entry(as_read(text(name))).or_default() += 1;
+        }
+    }
     let mut seen = HashSet::with_capacity(names.len());
-    names.iter().map(move |name| seen.insert(payload.get(name.clone()).unwrap_or_default()))
+    names.iter().map(move |name| {
+        let name = text(name);
+        let is_lost = is_foreign(name) && read.get(&as_read(name)).is_some_and(|count| *count > 1);
+        !is_lost && seen.insert(name)
+    })
+}
+
+/// A name as lapin will read it.
+fn as_read(name: &[u8]) -> Vec<u8> {
+    let mut read = name.to_vec();
+    make_utf8(&mut read);
+    read
 }
 
 /// The headers one by one. Behind one whose end cannot be found there are none.
@@ -161,7 +188,7 @@ fn entries(payload: &mut [u8], table: Range<usize>) -> (Vec<Entry>, Option<Unrea
     let mut cursor = Cursor::within(payload, table.clone());
     while cursor.at < table.end {
         let (from, before) = (cursor.at, cursor.values);
-        let Ok(name) = cursor.short() else { return (entries, Some(Unreadable::Garbled)) };
+        let Ok(name) = cursor.raw_short() else { return (entries, Some(Unreadable::Garbled)) };
         let value = cursor.at;
         let fault = cursor.value().err();
         if fault.is_some() {
@@ -184,17 +211,25 @@ fn entries(payload: &mut [u8], table: Range<usize>) -> (Vec<Entry>, Option<Unrea
 fn rebuild(payload: &mut [u8], followed: &Followed, bytes_max: usize) -> Option<Vec<u8>> {
     let table = followed.table.clone()?;
     let (mut entries, rest) = entries(payload, table.clone());
-    let payload = &*payload;
     let names: Vec<Range<usize>> = entries.iter().map(|entry| entry.name.clone()).collect();
-    let mut firsts = firsts(payload, &names);
-    entries.retain(|_| firsts.next().unwrap_or(false));
+    let mut are_kept = kept(payload, &names);
+    entries.retain(|_| are_kept.next().unwrap_or(false));
+    drop(are_kept);
+    for entry in &entries {
+        make_utf8(payload.get_mut(entry.name.clone()).unwrap_or_default());
+    }
+    let payload = &*payload;
     let name = |entry: &Entry| payload.get(entry.name.clone()).unwrap_or_default();
     let is_brokers = |entry: &&Entry| BROKERS.iter().any(|known| known.as_bytes() == name(entry));
     let (brokers, own): (Vec<&Entry>, Vec<&Entry>) = entries.iter().partition(is_brokers);
     let own_bytes: usize = own.iter().map(|entry| entry.all.len()).sum();
     let own_values: usize = own.iter().map(|entry| entry.values).sum();
     let too_large = own_bytes > bytes_max.saturating_sub(RESERVE_BYTES) || own_values > VALUES_MAX;
-    let fault = if too_large { Some(Unreadable::TooLarge) } else { own.iter().find_map(|entry| entry.fault).or(rest) };
+    let fault = if too_large {
+        Some(Unreadable::TooLarge)
+    } else {
+        own.iter().filter_map(|entry| entry.fault).min_by_key(|fault| fault.name()).or(rest)
+    };
     let mark = fault.map(mark).unwrap_or_default();
 
     let mut headers = Vec::with_capacity(table.len().min(bytes_max));
