@@ -66,12 +66,12 @@ async fn an_event_posts_over_tls_and_an_unknown_authority_is_refused() {
     let unacked = |said: &serde_json::Value| said["queues"]["fis.ingestion.queue"]["unacked"].as_u64();
     // The management API is not asked either where nobody vouches for it: AMQP alone counts what is ready.
     let distrusted: Vec<_> = environment.iter().copied().filter(|(given, _)| given.contains("MANAGEMENT")).collect();
-    let said = world.fis_with(&["status", "--json"], &distrusted).await.expect(0, &[]).json();
+    let said = world.fis_with(&["status", "--json"], &distrusted).await.expect(1, &[]).json();
     assert_eq!(unacked(&said), None, "{said}");
 
     environment.push(("SSL_CERT_FILE", &tls.authority));
     wait_until("the broker's statistics, over TLS", async || {
-        let said = world.fis_with(&["status", "--json"], &environment).await.expect(0, &[]).json();
+        let said = world.fis_with(&["status", "--json"], &environment).await.expect(1, &[]).json();
         same(unacked(&said), Some(0))
     })
     .await;
