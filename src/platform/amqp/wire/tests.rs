@@ -132,7 +132,7 @@ fn names_that_are_not_utf8_and_become_one_name_are_left_out_in_either_order() {
         read.headers().as_ref().map(|table| table.inner().clone())
     };
     let sent = read_as(&[table.clone(), deep.clone(), own.clone()]);
-    assert_eq!(sent, read_as(&[deep.clone(), table.clone(), own.clone()]));
+    assert_eq!(sent, read_as(&[deep.clone(), table.clone(), own]));
     let names: Vec<String> = sent.unwrap().keys().map(ToString::to_string).collect();
     assert_eq!(names, ["own"]);
     // One alone is read with a mark in its name, and one that is too deep is told.
