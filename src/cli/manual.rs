@@ -1,5 +1,5 @@
 //! The manual inside the program: commands in groups, a sentence for every option, an example for every command, shell completions and man pages.
-//! What clap knows of the commands enters; the same commands with their manual leave. A test holds that nothing is left without a word, that
+//! The commands as clap knows them enter; the same commands with their manual leave. A test holds that nothing is left without a word, that
 //! every example is a line that fis understands, and that no line of any help is wider than 80 columns.
 
 use std::fmt::Write as _;

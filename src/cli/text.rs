@@ -31,7 +31,7 @@ fn terminal_columns() -> Option<usize> {
     found.or(asked).map(|columns: usize| columns.clamp(40, 400))
 }
 
-/// How many columns there are; files and pipes get a generous line.
+/// The number of columns; files and pipes get a generous line.
 pub fn columns() -> usize {
     terminal_columns().unwrap_or(160)
 }

@@ -11,7 +11,7 @@ use crate::platform::server_address::ServerAddress;
 use crate::store::overview;
 use crate::store::schema;
 
-/// What `fis setup` would touch.
+/// The servers that `fis setup` would touch.
 #[derive(Debug, Clone)]
 pub struct SetupTargets {
     pub postgres: ServerAddress,
@@ -28,7 +28,7 @@ pub struct Setup {
     pub tenants: Option<i64>,
 }
 
-/// What a setup would touch, for whoever is asked to confirm it.
+/// Names the servers that a setup would touch, for whoever is asked to confirm it.
 ///
 /// # Errors
 /// An address cannot be read.

@@ -237,7 +237,7 @@ fn server(address: &ServerAddress, trouble: Option<&Trouble>, since: Option<Date
     }
 }
 
-/// What PostgreSQL tells.
+/// The answers of PostgreSQL.
 struct Tables {
     instances: Vec<InstanceRow>,
     outbox: OutboxBacklog,
@@ -262,7 +262,7 @@ async fn tables(postgres: &Postgres) -> Result<Tables, Trouble> {
     counted.await.unwrap_or_else(|_| Err(silent(format!("has not answered within {} s", COUNT_MAX.as_secs()))))
 }
 
-/// What PostgreSQL itself has refused is no silence.
+/// A refusal by PostgreSQL itself is no silence.
 fn trouble(error: &DeskError) -> Trouble {
     let state = if matches!(error, DeskError::Away { .. }) { ServerState::Silent } else { ServerState::Refuses };
     let why = error.to_string();

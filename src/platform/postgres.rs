@@ -227,11 +227,14 @@ impl Postgres {
 
     async fn connect(&self) -> Result<(), sqlx::Error> {
         let options = self.pool.connect_options();
-        let connected = tokio::time::timeout(REACH_MAX, PgConnection::connect_with(&options)).await;
-        let connection = connected.unwrap_or_else(|_| Err(sqlx::Error::Io(std::io::ErrorKind::TimedOut.into())))?;
-        // The goodbye is a courtesy; a server that has just answered needs no limit for it.
-        let _ = connection.close().await;
-        Ok(())
+        let reach = async {
+            let connection = PgConnection::connect_with(&options).await?;
+            // The goodbye is a courtesy: nothing was done on this connection.
+            let _ = connection.close().await;
+            Ok(())
+        };
+        let reached = tokio::time::timeout(REACH_MAX, reach).await;
+        reached.unwrap_or_else(|_| Err(sqlx::Error::Io(std::io::ErrorKind::TimedOut.into())))
     }
 
     /// A connection of the pool. Where it gives none, the error says why; where the server is back by then, the pool is asked once more, so that

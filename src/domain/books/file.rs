@@ -96,7 +96,7 @@ pub struct RuleSource {
     pub reverses: Option<Text>,
     pub ignore: bool,
     pub lines: Vec<LineSource>,
-    /// How many of `lines`, `reverses` and `ignore` the rule has; none where one is of the wrong kind, and may have been meant or not.
+    /// The number of `lines`, `reverses` and `ignore` that the rule has; none where one is of the wrong kind, and may have been meant or not.
     pub kinds: Option<usize>,
     pub has_currency: bool,
     pub retry: Option<(usize, RetryPolicy)>,
@@ -105,7 +105,7 @@ pub struct RuleSource {
 pub struct LineSource {
     pub place: String,
     pub at: usize,
-    /// How many of `debit` and `credit` are there, whatever their kind.
+    /// The number of `debit` and `credit` that the line has, whatever their kind.
     pub sides: usize,
     pub debit: Option<Text>,
     pub credit: Option<Text>,
